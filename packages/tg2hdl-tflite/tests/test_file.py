@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -148,3 +150,36 @@ def test_an_operator_that_reads_what_nothing_computes(tmp_path: Path) -> None:
         "  note: operator 0, ADD version 1, tensor 'y': tensor 'lost' has no value before it is used\n"
         "  hint: export the model again"
     )
+
+
+def labelled(text: str) -> bytes:
+    """A file with the archive of the metadata at its end."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("labels.txt", text)
+    return dense() + archive.getvalue()
+
+
+def test_labels_of_the_metadata(tmp_path: Path) -> None:
+    assert load(tmp_path, labelled("yes\nno\x1b[31m\n")).labels == {"y": ("yes", "no[31m")}
+    assert load(tmp_path, labelled("one\ntwo\nthree\n")).labels == {}
+    assert load(tmp_path, dense()).labels == {}
+    assert load(tmp_path, labelled("yes\nno\n")[:-9]).labels == {}
+
+
+def test_scales_of_inputs_and_outputs(tmp_path: Path) -> None:
+    assert load(tmp_path, dense()).scales == {"x": (0.5, 3), "y": (0.5, 0)}
+
+
+def test_the_commands_take_the_rounding_and_tell_labels(tmp_path: Path) -> None:
+    testing, cli = pytest.importorskip("click.testing"), pytest.importorskip("tg2hdl.cli").cli
+    path = tmp_path / "net.tflite"
+    path.write_bytes(labelled("yes\nno\n"))
+    np.save(tmp_path / "x.npy", np.zeros((1, 3), np.int8))
+    given = ["--data", str(tmp_path / "x.npy"), "--rounding", "tflite-reference"]
+    run = testing.CliRunner().invoke(cli, ["simulate", str(path), *given])
+    assert run.exit_code == 0, run.output
+    # Of zeros: (0 - 3) times the weights plus the bias, times 0.25.
+    assert run.output.splitlines()[-2:] == ["[[ 24 -13]]", "y: yes 24, no -13"]
+    wrong = testing.CliRunner().invoke(cli, ["compile", str(path), "--rounding", "xnnpack"])
+    assert "'xnnpack' is not one of 'tflite-micro', 'tflite-reference'" in wrong.output

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import struct
+import zipfile
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,8 @@ _OPERATORS: dict[int, str] = {
 }
 _FAULTS = (struct.error, ValueError, IndexError, TypeError, OverflowError, AttributeError, KeyError)
 """Errors of the schema's readers where an offset leads out of the file."""
+_LABEL_BYTES = 1 << 20
+_MOST_FILES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +136,15 @@ class File:
     graphs : tuple of Graph
     input_names, output_names : tuple of str
         Those of the signature of the main graph; of its tensors where there is none.
+    labels : tuple of tuple of str
+        Lines of the text files that the metadata packs into an archive at the end of the file.
     """
 
     name: str
     graphs: tuple[Graph, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
-    labels: tuple[str, ...] = field(default=())
+    labels: tuple[tuple[str, ...], ...] = ()
 
 
 def is_tflite_file(head: bytes) -> bool:
@@ -206,6 +213,7 @@ class _Reader:
             graphs,
             _distinct(inputs.get(n, names[n]) for n in main.inputs),
             _distinct(outputs.get(n, names[n]) for n in main.outputs),
+            _label_files(self._data),
         )
 
     def _count(self, length: int) -> int:
@@ -339,6 +347,23 @@ class _Reader:
                 sides.append({int(m.TensorIndex()): _text(m.Name()) for m in maps if m.Name()})
             return sides[0], sides[1]
         return {}, {}
+
+
+def _label_files(data: bytes) -> tuple[tuple[str, ...], ...]:
+    """Lines of the text files in the archive of the metadata; none where it is damaged or there is none."""
+    found: list[tuple[str, ...]] = []
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for entry in archive.infolist()[:_MOST_FILES]:
+                if not entry.filename.endswith(".txt") or entry.file_size > _LABEL_BYTES:
+                    continue
+                with archive.open(entry) as file:
+                    text = file.read(_LABEL_BYTES).decode(errors="replace")
+                lines = text.strip().splitlines()
+                found.append(tuple("".join(filter(str.isprintable, line)).strip() for line in lines))
+    except (zipfile.BadZipFile, zlib.error, *_FAULTS, NotImplementedError, RuntimeError, EOFError, OSError):
+        return ()
+    return tuple(found)
 
 
 def _text(raw: bytes | None) -> str:

@@ -18,13 +18,13 @@ from tg2hdl_tflite.constant_channels import without_constant_channels
 from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, read_file
 from tg2hdl_tflite.graph import run_graph
+from tg2hdl_tflite.plugin import ROUNDINGS
 from tg2hdl_tflite.value import Value, dtype_of
 
 __all__ = ["DEFAULT_LIMIT", "TfliteModel"]
 
 DEFAULT_LIMIT = 2**28
 """Elements of a tensor."""
-ROUNDINGS = ("tflite-micro", "tflite-reference")
 
 
 class TfliteModel:
@@ -48,6 +48,10 @@ class TfliteModel:
         Shapes and types as in the file.
     input_names, output_names : tuple of str
         Those of the signature, or of the tensors.
+    scales : dict of str to (float, int)
+        Scale and zero point of the inputs and outputs that are codes.
+    labels : dict of str to tuple of str
+        By output, the labels of the metadata: one for each position along the last axis.
     in_float : tuple of str
         Parts of the file whose weights are codes and whose arithmetic is float.
     is_integer : bool
@@ -90,6 +94,13 @@ class TfliteModel:
             TensorSpec(name, self._graph.tensors[n].shape, self._dtype(self._graph.tensors[n], source))
             for name, n in zip(self.input_names, self._graph.inputs, strict=True)
         )
+        records = (*self._graph.inputs, *self._graph.outputs)
+        self.scales: dict[str, tuple[float, int]] = {
+            name: (float(self._graph.tensors[n].scale[0]), int(self._graph.tensors[n].zero[0]))
+            for name, n in zip((*self.input_names, *self.output_names), records, strict=True)
+            if self._graph.tensors[n].scale.size
+        }
+        self.labels = self._labels()
         self._contents = Contents(self._file, rounding)
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(self.inputs))]
@@ -103,6 +114,15 @@ class TfliteModel:
         if self._graph is not self._file.graphs[0]:
             self._contents = Contents(self._file, rounding)
             self._check(*empty)
+
+    def _labels(self) -> dict[str, tuple[str, ...]]:
+        """The first label file of the right length for each output."""
+        sizes = {
+            name: (self._graph.tensors[n].shape or (0,))[-1]
+            for name, n in zip(self.output_names, self._graph.outputs, strict=True)
+        }
+        files = {name: [lines for lines in self._file.labels if len(lines) == n] for name, n in sizes.items()}
+        return {name: found[0] for name, found in files.items() if found}
 
     def _kind(self, number: int) -> str:
         return self._graph.tensors[self._graph.inputs[number]].kind

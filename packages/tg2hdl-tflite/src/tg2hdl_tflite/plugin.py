@@ -11,7 +11,10 @@ from tg2hdl_ir.plugins.hookspecs import hookimpl
 if TYPE_CHECKING:
     from tg2hdl_tflite.model import TfliteModel
 
-__all__ = ["is_tflite_file", "load_file", "tg2hdl_frontends"]
+__all__ = ["ROUNDINGS", "command_options", "is_tflite_file", "load_file", "tg2hdl_frontends"]
+
+ROUNDINGS = ("tflite-micro", "tflite-reference")
+"""Arithmetics of codes: TensorFlow Lite Micro's, and that of LiteRT's reference kernels."""
 
 
 def is_tflite_file(head: bytes) -> bool:
@@ -26,6 +29,19 @@ def load_file(path: Path, name: str, examples: Any, **options: Any) -> tuple[Tfl
     return TfliteModel(path, **options), None
 
 
+def command_options() -> list[Any]:
+    """Options of TFLite files on the command line."""
+    import click  # The command line has it.
+
+    return [
+        click.Option(
+            ["--rounding"],
+            type=click.Choice(ROUNDINGS),
+            help="Whose codes a TFLite file of integers gives.  [default: tflite-micro]",
+        )
+    ]
+
+
 @hookimpl
 def tg2hdl_frontends() -> list[FrontEndDef]:
     """Files that end in .tflite."""
@@ -37,6 +53,7 @@ def tg2hdl_frontends() -> list[FrontEndDef]:
             load_file,
             is_tflite_file,
             options=("limit", "rounding"),
+            command_options=command_options,
             needs=("tflite",),
             install='pip install "tg2hdl[tflite]"',
         )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tg2hdl_backend.cycles import Cycles
 
-__all__ = ["Cycles", "KernelSummary", "SimulationResult"]
+__all__ = ["Cycles", "KernelSummary", "SimulationResult", "labelled", "labels_of"]
+
+_SHOWN = 3
+"""Labels of an output that are told."""
 
 
 @dataclass(frozen=True)
@@ -79,3 +86,22 @@ class SimulationResult:
         rows += [("load", f"{cycles.load:,}"), ("start to done", f"{cycles.compute:,}")]
         rows += [("read back", f"{cycles.readback:,}"), ("total", f"{cycles.total:,}")]
         return html_table(f"simulated on {self.engine} in {self.seconds:.2f} s", ("", "cycles"), rows)
+
+
+def labels_of(model: Any, output: str) -> tuple[str, ...]:
+    """Strings that the numbers of an output, or the positions along its last axis, stand for; empty without."""
+    labels = getattr(model, "labels", None)
+    return tuple(labels.get(output, ())) if isinstance(labels, Mapping) else ()
+
+
+def labelled(labels: tuple[str, ...], output: npt.NDArray[Any]) -> str:
+    """The largest numbers of an output with their labels, or the labels of its numbers; empty where they do not fit."""
+    numbers = np.asarray(output)
+    if numbers.ndim and numbers.shape[-1] == len(labels):
+        row = numbers.reshape(-1, len(labels))[0]
+        largest = np.argsort(-row.astype(np.float64), kind="stable")[:_SHOWN]
+        return ", ".join(f"{labels[n]} {row[n]}" for n in largest)
+    if numbers.dtype.kind not in "iu" or numbers.size > _SHOWN:
+        return ""
+    places = [int(n) for n in numbers.reshape(-1)]
+    return ", ".join(labels[n] for n in places) if all(0 <= n < len(labels) for n in places) else ""

@@ -24,6 +24,7 @@ from tg2hdl.cli.families import PART
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.passes import watched_passes, with_pass_options
 from tg2hdl.model_tensor import ModelTensor
+from tg2hdl.results import labels_of
 from tg2hdl.testbench import check_testbenches, write_testbenches
 from tg2hdl_ir.errors import CapacityError, ToolMissingError
 from tg2hdl_ir.files import write_files
@@ -146,9 +147,9 @@ def _summary(accelerator: Accelerator) -> dict[str, object]:
 
 
 def _labels(accelerator: Accelerator, output: str) -> dict[str, list[str]]:
-    """Strings that the numbers of an output stand for, where an ONNX file has them."""
-    labels = getattr(accelerator.captured.model, "labels", {})
-    return {"labels": list(labels[output])} if output in labels else {}
+    """Strings that belong to an output, where the file has them."""
+    labels = labels_of(accelerator.captured.model, output)
+    return {"labels": list(labels)} if labels else {}
 
 
 def _ports(accelerator: Accelerator) -> dict[str, dict[str, object]]:

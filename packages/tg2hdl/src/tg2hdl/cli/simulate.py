@@ -25,7 +25,7 @@ from tg2hdl.cli.families import ENGINE, complete_file
 from tg2hdl.cli.inputs import load_set, run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.kernel_summaries import kernel_summaries
-from tg2hdl.results import SimulationResult
+from tg2hdl.results import SimulationResult, labelled, labels_of
 from tg2hdl_backend.agreement import Agreement
 from tg2hdl_ir.errors import InputError, SimulationError
 from tg2hdl_ir.files import npz_bytes, write_file
@@ -130,6 +130,7 @@ def simulate(
         compared = _check(accelerator, result.output, sets[0], console, progress)
     if many is None:
         console.print(result.output, highlight=False)
+        _say_labels(accelerator, result, console)
     if output is not None:
         _save(accelerator, results, output, stacked=many is not None)
         console.print(f"wrote {output}")
@@ -189,6 +190,16 @@ def _check(
             hint="please report this with the model file, with these lines",
         )
     return compared
+
+
+def _say_labels(accelerator: Accelerator, result: SimulationResult, console: Console) -> None:
+    """The labels that the file has for outputs."""
+    for spec, array in zip(
+        accelerator.captured.outputs, accelerator.captured.flat(result.output), strict=True
+    ):
+        labels = labels_of(accelerator.captured.model, spec.name)
+        if labels and (told := labelled(labels, array)):
+            console.print(f"{spec.name}: {told}", highlight=False, markup=False)
 
 
 def _save(accelerator: Accelerator, results: list[SimulationResult], path: str, stacked: bool) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tg2hdl.report.kernel_facts import kernel_facts
 from tg2hdl.report.numbers import buffer_ranges
+from tg2hdl.results import labels_of
 from tg2hdl_host import documents as docs
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower.families import family_named
@@ -71,7 +72,10 @@ def gather_facts(
         "versions": _versions(),
         "options": _options(accelerator),
         "inputs": [_tensor(spec) for spec in accelerator.captured.inputs],
-        "outputs": [_tensor(spec) for spec in accelerator.captured.outputs],
+        "outputs": [
+            _tensor(spec) | {"labels": list(labels_of(accelerator.captured.model, spec.name))}
+            for spec in accelerator.captured.outputs
+        ],
         "cycles": accelerator.predicted_cycles,
         "interval": accelerator.predicted_interval,
         "load_cycles": design.load_cycles(),

@@ -28,7 +28,8 @@ class FrontEndDef:
 
         The model is a function of Tensors, or an object with ``__call__``.  Of these attributes it may have any:
         `inputs` (a `tg2hdl_backend.TensorSpec` each) where the file declares shapes and types; `input_names`,
-        `output_names`; `labels`, the strings that numbers of an output stand for, by its name; `in_float`, a note for
+        `output_names`; `labels`, the strings that numbers of an output, or positions along its last axis, stand for, by
+        its name; `in_float`, a note for
         each part that is computed in float; `named_weights()`; `is_integer`, which is true where there is nothing to
         quantize.  State is a tensor that the model assigns to.  A `tg2hdl.QuantizedModel` has integers and scales.  A
         model with `is_quantized` brings quantizers and becomes integers, unless `keep_float` is given, by

@@ -56,7 +56,7 @@ def tg2hdl_frontends() -> list[FrontEndDef]:
             (".onnx",),
             "tg2hdl.onnx_file:load_file",
             "tg2hdl.onnx_file:is_onnx_file",
-            options=("batch", "dims", "fixed", "limit"),
+            options=("batch", "dims", "fixed", "limit", "state"),
             command_options="tg2hdl.onnx_file:command_options",
             quantize="tg2hdl.onnx_file:quantize_file",
             needs=("onnx",),

@@ -14,6 +14,7 @@ from tg2hdl.cli import cli
 from tg2hdl.device_folder import write_device_folder
 from tg2hdl.serve import open_line
 from tg2hdl_host import Device, RefusedError, UnfitInputError, protocol, selftest
+from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError
 
@@ -212,16 +213,17 @@ def device(tmp_path_factory):
     accelerator = tg2hdl.compile(Cached(), np.zeros(4, np.int32), POSITION.bind(3), options=options)
     folder = tmp_path_factory.mktemp("device")
     write_device_folder(accelerator, folder, vectors=3)
-    with Device(open_line(accelerator.design), files=read_files(folder), timeout=30) as opened:
+    state = read_arrays(folder / "state.npz")
+    line = open_line(accelerator.design)
+    with Device(line, files=read_files(folder), state=state, timeout=30) as opened:
         yield opened, folder
 
 
 def test_a_device_takes_variables_and_selftest_does(device):
     opened, folder = device
-    assert selftest(opened, folder) == 3  # first, from the power-on state
-    rows = [(np.zeros(4, np.int32) - TABLE[pos], pos) for pos in range(6)]
-    for x, pos in rows:
-        opened(x, pos=pos)
+    assert selftest(opened, folder) == 3
+    assert opened.counters["runs"] == 6
+    opened.reset()
     run = steps(2, 0, 3)
     expected = list(expected_of(run))
     np.testing.assert_array_equal(opened(run[0][0], pos=2), expected[0])
@@ -244,3 +246,212 @@ def test_values_that_a_variable_of_a_device_cannot_have(device):
             opened(np.zeros(4, np.int32), **variables)
     with pytest.raises(RefusedError, match="a variable is written with a value out of its range"):
         opened._perform(protocol.write(0x40, (6).to_bytes(4, "little"), "write pos"))
+
+
+class Clipped:
+    """Keeps the last rows of its input in nine bits, and a count of runs."""
+
+    def __init__(self):
+        self.rows = Tensor(np.full((3, 4), 7, np.int16)).realize()
+        self.count = Tensor(np.array([5], np.int32)).realize()
+
+    def __call__(self, x):
+        new = (x + self.rows[2]).clip(-200, 255).cast("int16").reshape(1, 4)
+        self.rows.assign(self.rows[1:].cat(new).contiguous()).realize()
+        self.count.assign(self.count + 1).realize()
+        return self.rows.cast("int32").sum(axis=0) + self.count
+
+
+def clipped_runs(xs, rows=None, count=5):
+    rows = np.full((3, 4), 7, np.int16) if rows is None else rows
+    for x in xs:
+        rows = np.concatenate([rows[1:], np.clip(x + rows[2], -200, 255).astype(np.int16)[None]])
+        count += 1
+        yield rows, count, rows.astype(np.int32).sum(0) + count
+
+
+XS = RNG.integers(-150, 150, (4, 4)).astype(np.int32)
+
+
+@pytest.fixture(scope="module", params=["native", "uart"])
+def clipped(request):
+    options = tg2hdl.CompileOptions(ports=(request.param,))
+    return tg2hdl.compile(Clipped(), XS[0], options=options, name="clipped")
+
+
+def test_state_is_read_and_written_by_name(clipped):
+    clipped.reset()
+    assert list(clipped.state) == ["rows", "count"]
+    np.testing.assert_array_equal(clipped.state["rows"], np.full((3, 4), 7))
+    for run in (clipped.golden, lambda x: clipped.simulate(x).output):
+        clipped.reset()
+        for x, (rows, count, output) in zip(XS, clipped_runs(XS), strict=True):
+            np.testing.assert_array_equal(run(x), output)
+            np.testing.assert_array_equal(clipped.state["rows"], rows)
+            assert clipped.state["rows"].dtype == np.int16
+            assert clipped.state["count"].tolist() == [count]
+    other = RNG.integers(-100, 100, (3, 4)).astype(np.int16)
+    clipped.state["rows"] = other
+    ((_, _, expected),) = clipped_runs(XS[:1], other)
+    np.testing.assert_array_equal(clipped.golden(XS[0]), expected)
+    ((_, _, expected),) = clipped_runs(XS[:1], other, 9)
+    np.testing.assert_array_equal(clipped.simulate(XS[0]).output, expected)
+    clipped.reset()
+    clipped.state["count"] = np.array([-5], np.int32)
+    ((_, _, expected),) = clipped_runs(XS[:1], None, -5)
+    np.testing.assert_array_equal(clipped.simulate(XS[0]).output, expected)
+
+
+def test_the_state_of_a_session_is_its_own(clipped):
+    clipped.reset()
+    with clipped.session("amaranth") as session:
+        session.run(XS[0])
+        assert session.state["count"].tolist() == [6]
+        assert clipped.state["count"].tolist() == [5]
+        session.reset()
+        ((rows, _, expected),) = clipped_runs(XS[1:2])
+        np.testing.assert_array_equal(session.run(XS[1]).output, expected)
+        np.testing.assert_array_equal(session.state["rows"], rows)
+
+
+class Narrow:
+    """A cache of integers in nine bits, whose last row is a copy, and a count of runs."""
+
+    def __init__(self):
+        self.rows = Tensor(np.full((3, 4), 7, np.int32)).realize()
+        self.count = Tensor(np.array([5], np.int32)).realize()
+
+    def __call__(self, x):
+        self.rows[2:3].assign(self.rows[1:2]).realize()
+        self.rows[1:2].assign((x + self.rows[2]).clip(-200, 255).reshape(1, 4)).realize()
+        self.count.assign(self.count + 1).realize()
+        return self.rows.sum(axis=0) + self.count
+
+
+@pytest.mark.parametrize("port", ["native", "uart"])
+def test_state_takes_the_bits_of_what_is_stored(port):
+    options = tg2hdl.CompileOptions(ports=(port,))
+    narrow = tg2hdl.compile(Narrow(), XS[0], options=options)
+    rows = np.full((3, 4), 7)
+    for number, x in enumerate(10 * XS):
+        rows[2] = rows[1]
+        rows[1] = np.clip(x + rows[2], -200, 255)
+        np.testing.assert_array_equal(narrow.simulate(x).output, rows.sum(0) + 6 + number)
+        np.testing.assert_array_equal(narrow.state["rows"], rows)
+    assert {-200, 255} <= set(rows.reshape(-1).tolist())
+    assert repr(narrow.state).splitlines() == [
+        "state  shape  dtype  stored  bits",
+        "rows   3x4    int32  int9    108",
+        "count  1      int32  int32   32",
+    ]
+    assert narrow.memory.bits["state"] == 140
+    with pytest.raises(InputError) as error:
+        narrow.state["rows"] = np.full((3, 4), 256, np.int32)
+    assert str(error.value) == (
+        "bad input: state 'rows' is given values from 256 to 256\n  at: state 'rows'\n"
+        "  hint: runs store -256 to 255, and it has 9 bits"
+    )
+
+
+def test_state_of_another_shape_or_name_is_refused(clipped):
+    with pytest.raises(InputError, match=r"state 'count' is given shape \(2,\) and dtype int32"):
+        clipped.state["count"] = np.zeros(2, np.int32)
+    with pytest.raises(InputError, match="the model has no state 'cache'") as error:
+        clipped.state["cache"]
+    assert error.value.hint == "its state is rows, count"
+
+
+def test_the_state_of_a_device_is_read_and_written_by_name(device):
+    opened, _ = device
+    opened.reset()
+    assert list(opened.state) == ["cache"]
+    assert not opened.state["cache"].any()
+    run = steps(4, 1)
+    opened.run([{"x": x, "pos": pos} for x, pos in run])
+    expected = np.zeros((6, 4), np.int32)
+    for x, pos in run:
+        expected[pos] = x + TABLE[pos]
+    np.testing.assert_array_equal(opened.state["cache"], expected)
+    other = RNG.integers(-9, 9, (6, 4)).astype(np.int32)
+    opened.state["cache"] = other
+    other[2] = TABLE[2]
+    np.testing.assert_array_equal(opened(np.zeros(4, np.int32), pos=2), other.sum(axis=0))
+    np.testing.assert_array_equal(opened.state["cache"], other)
+    for wrong in (np.zeros((6, 4), np.int16), np.zeros((3, 4), np.int32)):
+        with pytest.raises(UnfitInputError, match="'cache' has shape"):
+            opened.state["cache"] = wrong
+    with pytest.raises(UnfitInputError, match="the design has no state 'rows' within reach"):
+        opened.state["rows"]
+
+
+CHAIN = RNG.integers(0, 8, (8, 6)).astype(np.int32)
+
+
+class Chain:
+    """The next token by a table of the token and the position, and of a sum of all tokens before."""
+
+    def __init__(self):
+        self.total = Tensor.zeros(1, dtype="int32").contiguous().realize()
+        self.table = Tensor(CHAIN)
+
+    def __call__(self, token, pos):
+        self.total.assign(self.total + token).realize()
+        return (self.table[token[0], pos] + self.total) % 8
+
+
+def chain_of(tokens, positions=range(6)):
+    total, found = 0, []
+    for n, pos in enumerate(positions):
+        token = tokens[n] if n < len(tokens) else found[-1]
+        total += token
+        found.append(int((CHAIN[token, pos] + total) % 8))
+    return found[len(tokens) - 1 :]
+
+
+@pytest.fixture(scope="module")
+def chain():
+    options = tg2hdl.CompileOptions(ports=("uart",))
+    return tg2hdl.compile(Chain(), np.zeros(1, np.int32), POSITION.bind(0), options=options, name="chain")
+
+
+@pytest.mark.parametrize("engine", ["golden", "amaranth"])
+def test_results_are_fed_back(chain, engine):
+    for arguments, expected in (
+        ({"first": 3}, chain_of([3])),
+        ({"first": [[3], [5], [1]]}, chain_of([3, 5, 1])),
+        ({"first": [3, 5]}, chain_of([3, 5])),
+        ({"first": np.array([3], np.int32), "limit": 2}, chain_of([3])[:2]),
+        ({"first": 3, "start": 2}, chain_of([3], range(2, 6))),
+        ({"first": 3, "stop": chain_of([3])[2]}, chain_of([3])[: 1 + chain_of([3]).index(chain_of([3])[2])]),
+    ):
+        chain.reset()
+        assert [int(t[0]) for t in chain.generate(**arguments, engine=engine)] == expected
+
+
+def test_a_device_feeds_results_back(chain, tmp_path):
+    write_device_folder(chain, tmp_path, vectors=0)
+    with Device(open_line(chain.design), files=read_files(tmp_path), timeout=30) as opened:
+        assert [int(t[0]) for t in opened.generate([3, 5], limit=3)] == chain_of([3, 5])[:3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"first": [0.5]},
+            "first has shape (1,) and type float64; input 'token' takes (1,) and int32, or several of them",
+        ),
+        ({"first": 3, "counter": "n"}, "the design has no variable 'n' to count with"),
+        ({"first": 3, "start": 6}, "start is 6, and pos goes from 0 to 5"),
+        ({"first": [1] * 7}, "7 first inputs do not fit: pos ends at 5"),
+        ({"first": 3, "limit": 0}, "limit is 0, not a positive number of results"),
+        (
+            {"first": 3, "feedback": "y"},
+            "no such output has the shape (1,) and type int32 of 'token'; outputs are output (1,) int32",
+        ),
+    ],
+)
+def test_what_cannot_be_fed_back(chain, arguments, message):
+    with pytest.raises(InputError) as error:
+        chain.generate(**arguments)
+    assert error.value.message == message

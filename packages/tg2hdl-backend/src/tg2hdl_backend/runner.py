@@ -15,7 +15,9 @@ from amaranth.lib import wiring
 from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_side, stacked_words
 from tg2hdl_backend.cycles import Cycles
 from tg2hdl_backend.netlist_size import design_model
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import SimulationError, ToolMissingError, UnsupportedError
+from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.words import from_words, to_words
 from tg2hdl_sim import (
     InputsDifferError,
@@ -237,9 +239,37 @@ class Runner:
         for name, array in words.items():
             self._simulation.write_memory(name, array)
 
+    def read_buffer(self, number: int) -> npt.NDArray[Any]:
+        """Elements of a buffer of the program in the simulated memory, flat."""
+        lanes, memory = self._lanes(number)[0], self.design.memory(number)
+        mask = np.uint64((1 << memory.dtype.bit_width) - 1)
+        elements = memory.layout.unpack(lanes[:, : memory.layout.lanes] & mask, memory.dtype)
+        return elements.astype(self.design.program.buffers[number].dtype.numpy(), copy=False)
+
+    def write_buffer(self, number: int, array: npt.NDArray[Any]) -> None:
+        """Replace the elements of a buffer of the program in the simulated memory."""
+        (lanes, name, first, width), memory = self._lanes(number), self.design.memory(number)
+        lanes[:, : memory.layout.lanes] = memory.layout.pack(array, memory.dtype)
+        self._simulation.write_memory(name, to_words(lanes, width), first)
+
+    def _lanes(self, number: int) -> tuple[npt.NDArray[np.uint64], str, int, int]:
+        """Lanes of the words of a buffer; the memory, the number of the first word, and the bits of a lane."""
+        memory = built = self.design.memory(number)
+        first = 0
+        for array in self.design.arrays:
+            if memory.name in array.members:
+                built, first = array.memory, array.region(memory.name) * array.stride
+        name, lanes, width = f"memory_{built.name}", built.layout.lanes, built.dtype.bit_width
+        words = self._simulation.read_memory(name, first, memory.layout.words, signed=False)
+        flat = Layout((len(words) * lanes,), (lanes,))
+        bits = DType.from_width(width, False)
+        return flat.pack(from_words(words, flat, bits), bits), name, first, width
+
     def _keeping(self) -> list[str]:
         roles = {f"memory_{m.name}": m.role for m in self.design.built_memories}
-        return [name for name, role in roles.items() if role.written and not role.host_writes]
+        return [
+            name for name, role in roles.items() if role.written and (role.is_state or not role.host_writes)
+        ]
 
     def _unpacked(self, number: int, words: npt.NDArray[Any]) -> npt.NDArray[Any]:
         memory = self.design.memory(number)

@@ -138,6 +138,9 @@ def connect(
     weights = None
     if folder and (folder / "weights.npz").is_file():
         weights = read_arrays(folder / "weights.npz")
+    state = None
+    if folder and (folder / "state.npz").is_file():
+        state = read_arrays(folder / "state.npz")
     image = folder / "memory.img" if folder and (folder / "memory.img").is_file() else None
     token = secrets.token_hex(32) if simulated else None
     url, stop = _simulated(folder, token) if token and folder else (device, lambda: None)
@@ -153,6 +156,7 @@ def connect(
             transport,
             files=files,
             weights=weights,
+            state=state,
             image=image,
             holds_image=simulated,
             timeout=timeout,

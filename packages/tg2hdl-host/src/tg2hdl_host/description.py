@@ -77,6 +77,10 @@ class Description:
         Buffers, or None for an input that the hardware does not have because no result depends on it.
     outputs : tuple of str
     variables : mapping of str to (low, high)
+    states : mapping of str to (low, high)
+        Buffers of the state that the host reaches, with the integers that each can hold; None for all of its type.
+    shapes : mapping of str to tuple of int
+        Shapes of the state in the model, from the files.
     values : mapping of str to int
         Of variables where a run gives none, from the files.
     keeps_state : bool
@@ -95,6 +99,8 @@ class Description:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     variables: Mapping[str, tuple[int, int]]
+    states: Mapping[str, tuple[int, int] | None]
+    shapes: Mapping[str, tuple[int, ...]]
     values: Mapping[str, int]
     keeps_state: bool
     packet_run: bool
@@ -131,6 +137,17 @@ class Description:
                 name, low, high = docs.listed(entry, 3)
                 low = docs.integer(low, -(1 << 31))
                 variables[docs.text(name)] = (low, docs.integer(high, low))
+            states: dict[str, tuple[int, int] | None] = {}
+            for entry in docs.listed(data.get("states", [])):
+                name, low, high = docs.listed(entry, 3)
+                if not (buffers[docs.text(name)].reads and buffers[name].writes):
+                    raise ValueError(f"the state {name!r} cannot be reached")
+                if low is not None:
+                    low = docs.integer(low, -(1 << 63))
+                states[name] = None if low is None else (low, docs.integer(high, low))
+            shapes = {name: docs.shape(sizes) for name, sizes in files.get("shapes", {}).items()}
+            if any(n in buffers and math.prod(s) != math.prod(buffers[n].shape) for n, s in shapes.items()):
+                raise ValueError(f"the shapes {shapes} do not fit the state")
             return cls(
                 name=docs.text(data["design"]),
                 identity=docs.text(data["id"]),
@@ -140,6 +157,8 @@ class Description:
                 inputs=names,
                 outputs=outputs,
                 variables=variables,
+                states=states,
+                shapes=shapes,
                 values={
                     name: docs.integer(files["values"][name], *variables[name])
                     for name in files.get("values", {})

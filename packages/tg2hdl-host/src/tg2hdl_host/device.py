@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +19,12 @@ from tg2hdl_host import protocol
 from tg2hdl_host.border import Border
 from tg2hdl_host.description import Buffer, Description, restored
 from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongDesignError
+from tg2hdl_host.generation import Tensor, feedback_of
 from tg2hdl_host.image import MemoryImage
 from tg2hdl_host.link import Fault, Link, Transport
 from tg2hdl_host.protocol import Request
 
-__all__ = ["Device"]
+__all__ = ["Device", "DeviceState"]
 
 _MAGIC, _RUNS, _START = 0x00, 0x20, 0x18
 _COUNTERS = {"runs": 0x20, "cycles": 0x24, "error": 0x28, "link_errors": 0x2C, "stalls": 0x30}
@@ -46,6 +48,43 @@ def _in_turn(method: _Method) -> _Method:
     return run  # type: ignore[return-value]
 
 
+class DeviceState(Mapping[str, npt.NDArray[Any]]):
+    """State of a device by name; reading and writing go through the link, between runs."""
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        read: Callable[[str], npt.NDArray[Any]],
+        write: Callable[[str, npt.ArrayLike], None],
+    ) -> None:
+        self._names = tuple(names)
+        self._read, self._write = read, write
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self._read(self._known(name))
+
+    def __setitem__(self, name: str, value: npt.ArrayLike) -> None:
+        self._write(self._known(name), value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def _known(self, name: str) -> str:
+        if name not in self._names:
+            raise UnfitInputError(
+                f"the design has no state {name!r} within reach",
+                stage="state",
+                hint=f"its state is {', '.join(self._names)}" if self._names else "it has none",
+            )
+        return name
+
+
 class Device:
     """A design on a board or in a simulation; made by `connect`.
 
@@ -59,6 +98,8 @@ class Device:
         Contents of ``device.json``; the device must hold this design.
     weights : mapping of str to array, optional
         Written before the first run.
+    state : mapping of str to array, optional
+        First contents of the state, which `reset` writes.
     image : path, optional
         File of the memory outside the chip; written before the first run where the design can.
     holds_image : bool
@@ -90,6 +131,7 @@ class Device:
         *,
         files: Mapping[str, Any] | None = None,
         weights: Mapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
         image: str | PathLike[str] | None = None,
         holds_image: bool = False,
         timeout: float = 1.0,
@@ -105,6 +147,8 @@ class Device:
             self._borders, self._output_borders = self._scales((files or {}).get("borders"))
             self.gives_codes = bool((files or {}).get("codes", True))
             self._values = {name: self._checked(name, v) for name, v in self.description.values.items()}
+            self._first = dict(state or {})
+            self._state = DeviceState(self.description.states, self._read_state, self._write_state)
             self._missing = {b.name for b in self.description.weights}
             memory = self.description.memory
             if memory is not None and not holds_image:
@@ -214,6 +258,66 @@ class Device:
                 text = f"\r{len(found)} of {len(inputs)}, {self.rate:,.1f} per second"
                 print(text, end=end, file=sys.stderr, flush=True)
         return found
+
+    def generate(
+        self,
+        first: npt.ArrayLike,
+        *,
+        stop: Any = None,
+        limit: int | None = None,
+        feedback: str | None = None,
+        counter: str | None = None,
+        start: int | None = None,
+    ) -> Iterator[Any]:
+        """Results that are fed back: each output is the input of the next run, and a variable counts the runs.
+
+        What the model updates in place continues from the runs before; call `reset` to start over.
+
+        Parameters
+        ----------
+        first : array or sequence of arrays
+            The first input; or several, such as the tokens of a prompt, of which only the last one's result is given.
+        stop : array or number, optional
+            The result whose output equals it is the last one.
+        limit : int, optional
+            Most results; may be left out where a counter ends.
+        feedback : str, optional
+            Name of the output; the only one of the shape and type of the input unless given.
+        counter : str, optional
+            Name of the run-time variable; the only one unless given.
+        start : int, optional
+            First value of the counter; its lowest unless given.
+
+        Returns
+        -------
+        iterator
+            Of what the model returns, run by run.
+
+        Raises
+        ------
+        UnfitInputError
+            When there is not one such input, output or variable, or nothing ends the runs.
+        """
+        described = self.description
+
+        def tensors(names: Iterable[str]) -> list[Tensor]:
+            known = [described.buffers[name] for name in names if name in described.buffers]
+            return [Tensor(b.name, b.shape, b.dtype) for b in known]
+
+        def run(value: npt.NDArray[Any], values: dict[str, int]) -> tuple[Any, npt.NDArray[Any]]:
+            outputs = self.flat(value, **values)
+            return self._restored(outputs, None), outputs[found.output]
+
+        try:
+            outputs = tensors(described.outputs)
+            found = feedback_of(
+                tensors(described.inputs), outputs, described.variables, feedback, counter, start
+            )
+            return found.results(run, first, stop, limit)
+        except ValueError as error:
+            raise UnfitInputError(
+                str(error), stage="generate", hint="give feedback=, counter=, start= or limit="
+            ) from None
 
     def _results(
         self, batch: Sequence[tuple[Any, ...]], variables: Mapping[str, int]
@@ -452,6 +556,56 @@ class Device:
     def set_variable(self, name: str, value: int) -> None:
         """Set a run-time variable for the runs that give it no other value."""
         self._values[name] = self._checked(name, value)
+
+    @property
+    def state(self) -> DeviceState:
+        """What runs update and continue from, by name: ``device.state["cache"]`` reads, an assignment writes."""
+        return self._state
+
+    @_in_turn
+    def reset(self) -> None:
+        """Start over: the state has its first contents.
+
+        Raises
+        ------
+        UnfitInputError
+            Without the folder of the design, which has them.
+        """
+        missing = [name for name in self.state if name not in self._first]
+        if missing:
+            raise UnfitInputError(
+                f"the first contents of {', '.join(missing)} are not known",
+                stage="reset",
+                hint="connect with the folder that `tg2hdl build` wrote",
+            )
+        for name in self.state:
+            dtype, first = self.description.buffers[name].dtype, np.asarray(self._first[name])
+            # numpy's files have no short floats.
+            self.state[name] = first if first.dtype == dtype else first.view(dtype)
+
+    @property
+    def can_reset(self) -> bool:
+        """Whether `reset` reaches all that a run depends on."""
+        return bool(self.state) and all(name in self._first for name in self.state)
+
+    @_in_turn
+    def _read_state(self, name: str) -> npt.NDArray[Any]:
+        buffer = self.description.buffers[name]
+        found = buffer.decode(self._perform(protocol.read(buffer.address, buffer.size, f"read {name}")))
+        return found.reshape(self.description.shapes.get(name, buffer.shape))
+
+    @_in_turn
+    def _write_state(self, name: str, value: npt.ArrayLike) -> None:
+        buffer, limits = self.description.buffers[name], self.description.states[name]
+        array = np.asarray(value)
+        data = buffer.encode(array.reshape(buffer.shape) if array.size == math.prod(buffer.shape) else array)
+        if limits is not None and array.size and (array.min() < limits[0] or array.max() > limits[1]):
+            raise UnfitInputError(
+                f"{name!r} is given values from {array.min()} to {array.max()}",
+                stage=f"write {name}",
+                hint=f"it can hold {limits[0]} to {limits[1]}",
+            )
+        self._perform(protocol.write(buffer.address, data, f"write {name}"))
 
     @property
     @_in_turn

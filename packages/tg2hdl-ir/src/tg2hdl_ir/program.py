@@ -106,9 +106,15 @@ class ProgramIR:
 
     def constant_buffers(self) -> set[int]:
         """Weights with contents that no kernel writes."""
-        written = {number for call in self.calls for number in call.accesses()[1]}
         held = (n for n, b in enumerate(self.buffers) if b.role == "weight" and b.initial is not None)
-        return set(held) - written
+        return set(held) - self._written()
+
+    def state_buffers(self) -> set[int]:
+        """Buffers with first contents that kernels write: each run continues from the one before."""
+        return {n for n in self._written() if self.buffers[n].initial is not None}
+
+    def _written(self) -> set[int]:
+        return {number for call in self.calls for number in call.accesses()[1]}
 
 
 def check_contents(program: ProgramIR, given: Collection[str] = ()) -> ProgramIR:

@@ -201,12 +201,13 @@ class Design:
         return {
             number: memory.layout.pack(_input(self.program.buffers[number], inputs), memory.dtype)
             for number, memory in self.memories.items()
-            if memory.role.host_writes
+            if memory.role.host_writes and not memory.role.is_state
         }
 
     def load_cycles(self) -> int:
         """Clock cycles to write all inputs, one word of each memory after the other."""
-        return sum(memory.layout.words for memory in self.buffers if memory.role.host_writes)
+        loaded = (m for m in self.buffers if m.role.host_writes and not m.role.is_state)
+        return sum(memory.layout.words for memory in loaded)
 
     def readback_cycles(self) -> int:
         """Clock cycles to read all outputs, without the latency of each."""

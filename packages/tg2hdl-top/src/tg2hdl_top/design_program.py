@@ -205,9 +205,7 @@ def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
         outputs=tuple(design.memory(number).name for number in program.outputs),
         overlap=-(-design.sequencer.latency // interval) if interval else 1,
         program=program.name,
-        keeps_state=any(
-            program.buffers[n].initial is not None for call in program.calls for n in call.accesses()[1]
-        ),
+        keeps_state=bool(program.state_buffers()),
     )
     if not need_identity(design.options.ports):
         return shape

@@ -246,7 +246,8 @@ class RegisterMap:
         for window in self.windows:
             b = window.buffer
             access = "r" * b.reads + "w" * b.writes
-            windows.append([b.title, b.role, b.dtype.numpy().name, list(b.shape), window.address, access])
+            role = "state" if b.is_state and b.name not in shape.outputs else b.role
+            windows.append([b.title, role, b.dtype.numpy().name, list(b.shape), window.address, access])
         return {
             "design": shape.program,
             "id": shape.identity,
@@ -255,9 +256,20 @@ class RegisterMap:
             "buffers": windows,
             "outputs": [self._title(name) for name in shape.outputs],
             "state": shape.keeps_state,
+            **self._states,
             "packet_run": self.packet_run is not None,
             "variables": [[v.name, v.low, v.high] for v in shape.variables],
         }
+
+    @property
+    def _states(self) -> dict[str, Any]:
+        """State that the host reaches, with the least and the greatest integer that it can hold."""
+        found: list[list[Any]] = []
+        for b in self.serves.buffers:
+            if b.is_state and b.writes:
+                whole = b.dtype.is_int and b.dtype.bit_width < 8 * element_bytes(b)
+                found.append([b.title, *((b.dtype.min_value, b.dtype.max_value) if whole else (None, None))])
+        return {"states": found} if found else {}
 
     def page(self) -> str:
         """The map as a page in Markdown."""

@@ -5,12 +5,20 @@ from __future__ import annotations
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.ports.base import need_identity
 
 __all__ = ["buffer_roles"]
 
 
 def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, MemoryRole]:
-    """Role of each buffer by number."""
+    """Role of each buffer by number.
+
+    State is within reach of the host where a host port has a register map, unless runs overlap.
+    """
+    states = program.state_buffers()
+    reached = set(states)
+    if states and (options.schedule == "dataflow" or not need_identity(options.ports)):
+        reached.clear()
     accesses = [call.accesses() for call in program.calls]
     written = set().union(*(writes for _, writes in accesses))
     in_place = set().union(*(reads & writes for reads, writes in accesses))
@@ -18,9 +26,12 @@ def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, Memor
         number: MemoryRole(
             written=number in written,
             in_place=number in in_place,
-            host_writes=buffer.role == "input" or (buffer.role == "weight" and options.weights == "loadable"),
-            host_reads=number in program.outputs,
+            host_writes=buffer.role == "input"
+            or (buffer.role == "weight" and options.weights == "loadable")
+            or number in reached,
+            host_reads=number in program.outputs or number in reached,
             is_weight=buffer.role == "weight",
+            is_state=number in states,
             streamed=buffer.role == "external",
         )
         for number, buffer in enumerate(program.buffers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from typing import Any
@@ -18,10 +18,13 @@ from tg2hdl.progress import shows_progress, step
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl.results import KernelSummary, SimulationResult
 from tg2hdl.session import OpenSessions, Session, SimulatedModel
+from tg2hdl.state import State, StateTensor, state_tensors
 from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import arrays_of, bound_values
+from tg2hdl_host.generation import Tensor, feedback_of
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.turns import in_turn
@@ -54,6 +57,8 @@ class CompiledModel:
         self.gives_codes = codes
         self._sessions = OpenSessions()
         self._state: dict[str, np.ndarray] = {}
+        self._written: dict[str, np.ndarray] = {}
+        self._last: Session | None = None
         self._weights: dict[str, np.ndarray] = {}
         self._loaded: dict[str, np.ndarray] = {}
 
@@ -170,7 +175,8 @@ class CompiledModel:
                 with self.session(engine, vcd=vcd, progress=progress or say) as session:
                     return session.run_bound(named, values, codes)
             open_session = partial(self.session, progress=progress or say)
-            return self._sessions.get(open_session, engine).run_bound(named, values, codes)
+            self._last = self._sessions.get(open_session, engine)
+            return self._last.run_bound(named, values, codes)
 
     @in_turn
     def load_weights(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -206,8 +212,13 @@ class CompiledModel:
     ) -> Session:
         """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
         top = self._simulated_top
-        model = SimulatedModel(self.captured, self.design, top, self.bind, self.values, self.restored)
-        return Session(model, engine, runs=runs, vcd=vcd, progress=progress)
+        model = SimulatedModel(
+            self.captured, self.design, top, self.bind, self.values, self.state.tensors, self.restored
+        )
+        session = Session(model, engine, runs=runs, vcd=vcd, progress=progress)
+        for name, array in self._written.items():
+            session.state[name] = array
+        return session
 
     @in_turn
     @shows_progress("computing the golden result of")
@@ -234,7 +245,72 @@ class CompiledModel:
             units=self.options.units,
             state=self._state,
         )
+        self._last = None
         return self.restored([results[program.buffers[b].name] for b in program.outputs], codes)
+
+    def generate(
+        self,
+        first: Any,
+        *,
+        stop: Any = None,
+        limit: int | None = None,
+        feedback: str | None = None,
+        counter: str | None = None,
+        start: int | None = None,
+        engine: str = "auto",
+    ) -> Iterator[Any]:
+        """Results that are fed back: each output is the input of the next run, and a variable counts the runs.
+
+        What the model updates in place continues from the runs before; call `reset` to start over.
+
+        Parameters
+        ----------
+        first : array or sequence of arrays
+            The first input; or several, such as the tokens of a prompt, of which only the last one's result is given.
+        stop : array or number, optional
+            The result whose output equals it is the last one.
+        limit : int, optional
+            Most results; may be left out where a counter ends.
+        feedback : str, optional
+            Name of the output; the only one of the shape and type of the input unless given.
+        counter : str, optional
+            Name of the run-time variable; the only one unless given.
+        start : int, optional
+            First value of the counter; its lowest unless given.
+        engine : str
+            As for `simulate`, or ``golden``.
+
+        Returns
+        -------
+        iterator
+            Of what the model returns, run by run.
+
+        Raises
+        ------
+        InputError
+            When there is not one such input, output or variable, or nothing ends the runs.
+        """
+        variables = {v.name: (v.low, v.high) for v in self.design.variables}
+        sides = [
+            [Tensor(s.name, s.shape, s.dtype.numpy()) for s in specs]
+            for specs in (self.captured.inputs, self.captured.outputs)
+        ]
+
+        def run(value: np.ndarray, values: dict[str, Any]) -> tuple[Any, np.ndarray]:
+            output = (
+                self.golden(value, **values)
+                if engine == "golden"
+                else self.simulate(value, engine=engine, **values).output
+            )
+            return output, np.asarray(self.captured.flat(output)[found.output])
+
+        try:
+            found = feedback_of(sides[0], sides[1], variables, feedback, counter, start)
+            return found.results(run, first, stop, limit)
+        except ValueError as error:
+            raise InputError(
+                str(error), where=f"model {self.name}", hint="give feedback=, counter=, start= or limit="
+            ) from None
 
     def reference(self, *inputs: Any, codes: bool | None = None, **variables: int) -> Any:
         """tinygrad's own result for the model, in the model's shape and dtype.
@@ -277,10 +353,35 @@ class CompiledModel:
             arrays = [self._model.quantized.dequantize(n, a) for n, a in enumerate(shaped)]
         return self.captured.restore(list(arrays))
 
+    @cached_property
+    def state(self) -> State:
+        """What the model updates in place, by the names of its tensors: ``state["cache"]``.
+
+        Reading gives what the last run of `simulate` or `golden` left, or the first contents; writing is for the next
+        run of both.  See `State`.
+        """
+        return State(state_tensors(self.captured, self.design), self._read_state, self._write_state)
+
+    @in_turn
+    def _read_state(self, tensor: StateTensor) -> np.ndarray:
+        if self._last is not None:
+            return self._last.state[tensor.name].reshape(-1)
+        return self._state.get(tensor.name, tensor.initial).reshape(-1)
+
+    @in_turn
+    def _write_state(self, tensor: StateTensor, array: np.ndarray) -> None:
+        self._state[tensor.name] = array
+        # A simulation that is opened later starts with it too.
+        self._written[tensor.name] = array.reshape(tensor.shape)
+        for session in self._sessions.by_engine.values():
+            session.state[tensor.name] = self._written[tensor.name]
+
     @in_turn
     def reset(self) -> None:
         """Start over: `simulate` and `golden` forget what runs before them updated in place."""
         self._state.clear()
+        self._written.clear()
+        self._last = None
         self._sessions.close()
 
     # Memories and parts

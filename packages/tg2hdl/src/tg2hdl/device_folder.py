@@ -60,6 +60,7 @@ def write_device_folder(accelerator: CompiledModel, folder: Path, *, vectors: in
         "inputs": [program.buffers[spec.buffer].name for spec in captured.inputs],
         "structure": _structure(captured),
         "values": {v.name: captured.var_vals[v.name] for v in accelerator.design.variables},
+        "shapes": {t.name: list(t.shape) for t in accelerator.state.tensors.values()},
         **_borders(accelerator),
         **facts,
     }
@@ -74,6 +75,9 @@ def write_device_folder(accelerator: CompiledModel, folder: Path, *, vectors: in
     if weights:
         initial = {b.name: b.initial for b in program.buffers if b.name in weights}
         contents["weights.npz"] = npz_bytes({n: a for n, a in initial.items() if a is not None})
+    if accelerator.state:
+        first = {t.name: _storable(t.initial) for t in accelerator.state.tensors.values()}
+        contents["state.npz"] = npz_bytes(first)
     contents["vectors.npz"] = npz_bytes(_vectors(accelerator, vectors), compressed=True)
     write_files(folder, contents)
     if accelerator.design.streams_weights:

@@ -32,8 +32,9 @@ class MemoryEntry:
     ----------
     name : str
         Of the buffer in the model.
-    role : {"input", "weight", "temporary", "output", "external"}
-        ``external`` is a memory in which tiles of weights from outside the chip take turns.
+    role : {"input", "weight", "temporary", "output", "state", "external"}
+        ``state`` is what runs update in place and continue from; ``external`` is a memory in which tiles of weights
+        from outside the chip take turns.
     shape : tuple of int
     dtype : str
         Type of the elements in the model.
@@ -236,7 +237,7 @@ def _entry(design: Design, number: int) -> MemoryEntry:
     reading = tuple(f"buffers__{memory.name}__{port}" for port in ("raddr", "rdata"))
     return MemoryEntry(
         name=buffer.name,
-        role=buffer.role,
+        role="state" if memory.role.is_state and buffer.role == "temporary" else buffer.role,
         shape=buffer.shape,
         dtype=str(buffer.dtype),
         element_type=str(memory.dtype),

@@ -47,6 +47,7 @@ def quantize_file(
     dims: Mapping[str, int] | None = None,
     fixed: Mapping[str, Any] | None = None,
     limit: int | None = None,
+    state: Mapping[str, str] | None = None,
 ) -> QuantizedFile:
     """`FrontEndDef.quantize` of ONNX files.
 
@@ -62,6 +63,11 @@ def quantize_file(
         raise InputError(
             f"--fix goes without -o {target.name}, whose inputs are those of {path.name}",
             hint="write a .npz file",
+        )
+    if state:
+        raise InputError(
+            f"--state goes without -o {target.name}, whose inputs are those of {path.name}",
+            hint="quantize the file without it, and compile the result with --state",
         )
     if (rounding := options.get("rounding", "onnxruntime")) != "onnxruntime":
         raise InputError(
@@ -95,6 +101,13 @@ def command_options() -> list[click.Option]:
             help="Make an input of an ONNX file a constant: a number, a list such as [0,1], or a .npy file.",
         ),
         click.Option(
+            ["--state"],
+            metavar="OUT=IN",
+            multiple=True,
+            callback=lambda context, option, texts: dict(map(_pair, texts)),
+            help="Keep an output of an ONNX file in the design as an input of the next run; once per pair.",
+        ),
+        click.Option(
             ["--limit"],
             type=click.IntRange(1),
             help="Most elements of a result in an ONNX file; a trip of a loop counts as 4096.  [default: 268435456]",
@@ -108,6 +121,14 @@ def _size(text: str) -> tuple[str, int]:
     if not name or not size.isdecimal() or int(size) < 1:
         raise InputError(f"--dim {text!r} is not of the form NAME=SIZE", hint="e.g. --dim N=4")
     return name, int(size)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Names of ``OUT=IN``."""
+    output, _, name = text.partition("=")
+    if not output or not name:
+        raise InputError(f"--state {text!r} is not of the form OUT=IN", hint="e.g. --state stateN=state")
+    return output, name
 
 
 def _fixed(text: str) -> tuple[str, npt.NDArray[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from tg2hdl.progress import step
 from tg2hdl.results import Cycles, SimulationResult
+from tg2hdl.state import State, StateTensor
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_backend.runner import Run, Runner
 from tg2hdl_ir.turns import in_turn
@@ -34,6 +36,8 @@ class SimulatedModel:
         Contents of the input buffers by name, for the inputs of a run.
     values : callable
         Values of the run-time variables by name, for the inputs and the named values of a run.
+    tensors : mapping of str to StateTensor
+        The state.
     restored : callable
         What the model returns, for the contents of the output buffers and whether they stay codes.
     """
@@ -43,6 +47,7 @@ class SimulatedModel:
     top: TopModule
     bind: Callable[..., dict[str, np.ndarray]]
     values: Callable[..., dict[str, int]]
+    tensors: Mapping[str, StateTensor]
     restored: Callable[[Sequence[np.ndarray], bool | None], Any]
 
 
@@ -96,6 +101,24 @@ class Session:
         """Take over the runs of another session and what its memories keep."""
         self.runs = other.runs
         self._simulation.restore(other._simulation.kept())
+
+    @cached_property
+    def state(self) -> State:
+        """What the next run continues from, by name; see `State`."""
+        return State(self._model.tensors, self._read_state, self._write_state)
+
+    @in_turn
+    def _read_state(self, tensor: StateTensor) -> np.ndarray:
+        return self._simulation.read_buffer(tensor.number)
+
+    @in_turn
+    def _write_state(self, tensor: StateTensor, array: np.ndarray) -> None:
+        self._simulation.write_buffer(tensor.number, array)
+
+    @in_turn
+    def reset(self) -> None:
+        """Start over: the state has its first contents."""
+        self.state.reset()
 
     @property
     def engine(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tg2hdl_backend.onnx.file import read_file
 from tg2hdl_backend.onnx.graph import Graph
 from tg2hdl_backend.onnx.limits import DEFAULT_LIMIT, Limit, check_limit
 from tg2hdl_backend.onnx.runtime_kernels import runtime_kernels
+from tg2hdl_backend.onnx.state import FileState, state_pairs
 from tg2hdl_backend.onnx.tensors import array_of, tensor_of
 from tg2hdl_backend.onnx.text import TextTable, is_text
 from tg2hdl_backend.onnx.value import Value
@@ -52,11 +53,14 @@ class OnnxModel:
         Example inputs in the order of the graph or by name: their shapes give sizes to dimensions that have none yet.
     limit : int
         Most elements of a result; a trip of a loop counts as 4096.
+    state : mapping of str to str, optional
+        Outputs that are kept for the next run, with the inputs that get them: ``{"stateN": "state"}``.  They are
+        neither inputs nor outputs of the model; the first contents are those of the input's initializer, or zeros.
 
     Attributes
     ----------
     inputs : tuple of TensorSpec
-        Of the graph, with all sizes resolved, without the fixed ones.
+        Of the graph, with all sizes resolved, without the fixed ones and the state.
     input_names, output_names : tuple of str
         As in the file.
     operators : frozenset of str
@@ -85,6 +89,7 @@ class OnnxModel:
         fixed: Mapping[str, Any] | None = None,
         examples: Sequence[Any] | Mapping[str, Any] = (),
         limit: int = DEFAULT_LIMIT,
+        state: Mapping[str, str] | None = None,
     ) -> None:
         self._limit = Limit(check_limit(limit))
         if not isinstance(path, (str, PathLike)):
@@ -94,12 +99,17 @@ class OnnxModel:
         proto = read_file(file, limit)
         self.__name__ = file.stem
         self._fixed = fixed_values(proto.graph, dict(fixed or {}), file)
-        sizes = {**example_sizes(proto.graph, examples, self._fixed, file), **(dims or {})}
-        self.inputs: tuple[TensorSpec, ...] = resolve_inputs(proto, batch, sizes, self._fixed, file)
-        for spec in self.inputs:
+        pairs = state_pairs(proto.graph, state, self._fixed, file)
+        given = {*self._fixed, *pairs.values()}
+        sizes = {**example_sizes(proto.graph, examples, given, file), **(dims or {})}
+        first = _without_initializers(proto.graph, set(pairs.values()))
+        specs = resolve_inputs(proto, batch, sizes, self._fixed, file)
+        for spec in specs:
             self._limit.size(math.prod(spec.shape), f"input {spec.name!r} of {file.name}", "the input")
+        self._state = FileState(pairs, [s for s in specs if s.name in pairs.values()], first, file.name)
+        self.inputs: tuple[TensorSpec, ...] = tuple(s for s in specs if s.name not in pairs.values())
         self.input_names = tuple(s.name for s in self.inputs)
-        self.output_names = tuple(o.name for o in proto.graph.output)
+        self.output_names = tuple(o.name for o in proto.graph.output if o.name not in pairs)
         if not self.output_names:
             raise InputError(
                 f"{file.name} has no output",
@@ -144,15 +154,19 @@ class OnnxModel:
                 self._arrays[tensor.name] = array_of(tensor, f"initializer {tensor.name!r} of {file.name}")
         self.text_outputs: frozenset[str] = frozenset()
         self._weights = _Weights(self._arrays)
-        self(
-            *(
-                Tensor.empty(*s.shape, dtype=tensor_of(np.zeros(1, s.dtype.numpy())).dtype)
-                for s in self.inputs
-            )
+        empty = (
+            Tensor.empty(*s.shape, dtype=tensor_of(np.zeros(1, s.dtype.numpy())).dtype) for s in self.inputs
         )
+        self._state.check(self._run(empty)[1])
 
     def __call__(self, *inputs: Any) -> Any:
         """Outputs of the graph: a Tensor, or a dict of Tensors by name when there are several."""
+        outputs, kept = self._run(inputs)
+        self._state.store(kept)
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def _run(self, inputs: Iterable[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Outputs of the graph by name, and those that are kept as state."""
         graph = Graph(self._versions, self._expected, None, self._text, self._in_float, self._limit)
         for proto in self._strings:
             graph.add(graph.initializer(proto, proto.name))
@@ -162,11 +176,15 @@ class OnnxModel:
             graph.add(self._weight(name, array))
         for spec, tensor in zip(self.inputs, inputs, strict=True):
             graph.add(Value.of_tensor(spec.name, tensor, frozenset({spec.name})))
+        for name, tensor in self._state.tensors.items():
+            graph.add(Value.of_tensor(name, tensor, frozenset({name})))
         graph.run(self._graph.node)
         found = {name: graph.value(name) for name in self.output_names}
+        states = {name: graph.value(name) for name in self._state.pairs}
+        kept = {name: graph.tensor_result(value) for name, value in states.items() if value is not None}
         outputs = {name: graph.tensor_result(value) for name, value in found.items() if value is not None}
         self.text_outputs = frozenset(n for n, value in found.items() if value is not None and value.is_text)
-        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+        return outputs, kept
 
     def _weight(self, name: str, array: npt.NDArray[Any]) -> Value:
         return Value(name, lambda: self._weights[name], lambda: array, is_weight=True)
@@ -209,8 +227,18 @@ class OnnxModel:
         return tuple(s.zeros() for s in self.inputs)
 
     def named_weights(self) -> dict[str, Tensor]:
-        """Initializers of the graph that are used as tensors."""
-        return dict(self._weights)
+        """Initializers of the graph that are used as tensors, and the state by the names of its inputs."""
+        return {**self._weights, **self._state.tensors}
+
+
+def _without_initializers(graph: onnx.GraphProto, names: set[str]) -> dict[str, npt.NDArray[Any]]:
+    """Take the initializers of inputs out of the graph; returns them."""
+    found = {t.name: array_of(t, f"initializer {t.name!r}") for t in graph.initializer if t.name in names}
+    left = [t for t in graph.initializer if t.name not in names]
+    if found:
+        del graph.initializer[:]
+        graph.initializer.extend(left)
+    return found
 
 
 class _Weights(dict[str, Tensor]):

@@ -55,6 +55,8 @@ class CapturedProgram:
         What was captured.
     arguments : tuple of UOp or None
         Bound Variables among the model's arguments, and None in the place of each array.
+    shapes : dict of str to tuple of int
+        Shapes of the tensors that the model holds, by name.
     """
 
     program: ProgramIR
@@ -67,6 +69,7 @@ class CapturedProgram:
     frozen: frozenset[str] = frozenset()
     model: Callable[..., Any] | None = None
     arguments: tuple[UOp | None, ...] = ()
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def variables(self) -> dict[str, IRVariable | None]:
@@ -215,6 +218,7 @@ def capture(
         folded.frozen,
         model,
         tuple(e if isinstance(e, UOp) else None for e in examples),
+        traced.shapes,
     )
 
 

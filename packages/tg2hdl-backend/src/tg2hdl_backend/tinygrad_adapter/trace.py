@@ -47,6 +47,8 @@ class Trace:
         Their buffers.
     weight_uops : dict
         Buffers of the tensors that the model holds, by name.
+    shapes : dict
+        Their shapes.
     result : Any
         What the model returned.
     once : int
@@ -62,6 +64,7 @@ class Trace:
     input_uops: list[UOp] = field(default_factory=list)
     output_uops: list[UOp] = field(default_factory=list)
     weight_uops: dict[str, UOp] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     result: Any = None
     once: int = 0
     origins: Origins = field(default_factory=Origins)
@@ -144,6 +147,7 @@ def _trace(
         found.output_uops = [t.uop for t in found.outputs]
         found.input_uops = [t.uop for t in found.inputs]
         found.weight_uops = {name: tensor.uop for name, tensor in weights.items()}
+        found.shapes = {name: tuple(map(int, tensor.shape)) for name, tensor in weights.items()}
     return found, updated, others
 
 

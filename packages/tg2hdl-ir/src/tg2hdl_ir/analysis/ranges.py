@@ -36,6 +36,8 @@ class RangeAnalysis:
         Known intervals of the elements of buffers, likewise.
     values : mapping of IRValue to interval
         Intervals of single values, known from elsewhere.
+    by_comparison : bool
+        Whether what a selection takes is also bounded by the comparison that chose it, as in a clip.
     """
 
     def __init__(
@@ -43,7 +45,10 @@ class RangeAnalysis:
         registers: Mapping[int, Interval] | None = None,
         buffers: Mapping[int, Interval] | None = None,
         values: Mapping[IRValue, Interval] | None = None,
+        *,
+        by_comparison: bool = False,
     ) -> None:
+        self._by_comparison = by_comparison
         self._registers = dict(registers or {})
         self._buffers = dict(buffers or {})
         self._values = dict(values or {})
@@ -69,7 +74,8 @@ class RangeAnalysis:
 
     def narrowed(self, values: Mapping[IRValue, Interval]) -> RangeAnalysis:
         """The same where some values are known to be in these intervals."""
-        return RangeAnalysis(self._registers, self._buffers, values)
+        by_comparison = self._by_comparison
+        return RangeAnalysis(self._registers, self._buffers, values, by_comparison=by_comparison)
 
     def _compute(self, value: IRValue) -> Interval:
         dtype = value.dtype
@@ -99,15 +105,52 @@ class RangeAnalysis:
             low, high = min(low, other[0]), max(high, other[1])
         return low, high
 
+    def _taken(self, op: IROp, branch: int) -> Interval:
+        """Interval of what a selection takes: the comparison that chose it bounds it too."""
+        value, condition = op.srcs[branch], op.srcs[0]
+        if not isinstance(condition, IROp) or condition.op != "lt" or condition.srcs[0].dtype.is_float:
+            return self._memo[value]
+        less, greater = condition.srcs
+        for x, other in ((less, greater), (greater, less)):
+            low, high = self._memo[x]
+            limit = self._memo[other]
+            if (x is less) == (branch == 1):
+                high = min(high, limit[1] - (branch == 1))
+            else:
+                low = max(low, limit[0] + (branch == 1))
+            if low <= high and _keeps(value, x, (low, high)):
+                return low, high
+        return self._memo[value]
+
     def _op(self, op: IROp) -> Interval:
         full = _full(op.dtype)
         if any(s.dtype.is_float for s in op.srcs) and op.op != "where":
             return full
         ranges = [self._memo[s] for s in op.srcs]
+        if self._by_comparison and op.op == "where" and not op.dtype.is_float:
+            ranges = [ranges[0], self._taken(op, 1), self._taken(op, 2)]
         result = _interval(op.op, ranges, op.dtype)
         if result is None or result[0] < full[0] or result[1] > full[1]:
             return full
         return result
+
+
+def _keeps(value: IRValue, source: IRValue, interval: Interval) -> bool:
+    """Whether a value is another one, or a conversion of it that keeps all integers of an interval."""
+    while not _same(value, source):
+        if not isinstance(value, IROp) or value.op != "cast" or not value.dtype.is_int:
+            return False
+        low, high = _full(value.dtype)
+        value = value.srcs[0]
+        if not value.dtype.is_int or interval[0] < low or interval[1] > high:
+            return False
+    return True
+
+
+def _same(a: IRValue, b: IRValue) -> bool:
+    if isinstance(a, IRConst) and isinstance(b, IRConst):
+        return (a.value, a.dtype) == (b.value, b.dtype)
+    return a is b
 
 
 def _operands(value: IRValue) -> tuple[IRValue, ...]:

@@ -84,6 +84,7 @@ def union_of_roles(roles: Sequence[MemoryRole]) -> MemoryRole:
         host_writes=any(r.host_writes for r in roles),
         host_reads=any(r.host_reads for r in roles),
         regions=RING if streamed else len(roles),
+        is_state=any(r.is_state for r in roles),
         streamed=streamed,
     )
 

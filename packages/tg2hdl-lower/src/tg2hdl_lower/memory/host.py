@@ -50,6 +50,8 @@ class HostBuffer:
         In the program.
     waits : bool
         Whether a write is held until `ready`.
+    is_state : bool
+        Whether runs continue from its contents.
     """
 
     name: str
@@ -64,6 +66,7 @@ class HostBuffer:
     role: str = ""
     shape: tuple[int, ...] = ()
     waits: bool = False
+    is_state: bool = False
 
     @classmethod
     def of(cls, memory: MemoryPlan) -> HostBuffer:
@@ -79,6 +82,7 @@ class HostBuffer:
             memory.read_latency,
             memory.layout,
             memory.dtype,
+            is_state=role.is_state,
         )
 
     @property

@@ -25,6 +25,8 @@ class MemoryRole:
         Buffers of one layout in an array; a run uses one of them. 1 for a separate memory.
     is_weight : bool
         The host writes it before runs, not for each of them.
+    is_state : bool
+        Runs continue from its contents; the host may replace them between runs.
     streamed : bool
         Its words arrive from memory outside the chip, while kernels run that do not use it.
     """
@@ -35,6 +37,7 @@ class MemoryRole:
     host_reads: bool = True
     regions: int = 1
     is_weight: bool = False
+    is_state: bool = False
     streamed: bool = False
 
     @property

@@ -171,7 +171,8 @@ class RegisterFile(wiring.Component):
                     m.d.sync += [read_open.eq(0), again.eq(0)]
                 self._write_register(m, address, data, state, answer)
             with m.Elif(readable):
-                with m.If(~state.result):
+                kept = _any(hit[n] for n, w in enumerate(windows) if w.buffer.is_state)
+                with m.If(~state.result & ~kept):
                     answer(Access.EARLY)
                 if held:
                     with m.Elif(again & (address + 4 == read_at)):

@@ -1,0 +1,168 @@
+"""Runs that feed a result back: its output is the next input, and a counter drives a run-time variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Feedback", "Tensor", "feedback_of"]
+
+Array = npt.NDArray[Any]
+
+
+class Tensor(NamedTuple):
+    """An input or output: its name, shape and numpy dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Feedback(NamedTuple):
+    """How results are fed back.
+
+    Parameters
+    ----------
+    output : int
+        Number of the output that is the next input.
+    target : Tensor
+        The input.
+    counter : str or None
+        Variable that counts the runs.
+    positions : range or None
+        Its values.
+    """
+
+    output: int
+    target: Tensor
+    counter: str | None
+    positions: range | None
+
+    def results(
+        self,
+        run: Callable[[Array, dict[str, int]], tuple[Any, Array]],
+        first: Any,
+        stop: Any,
+        limit: int | None,
+    ) -> Iterator[Any]:
+        """Results from the last of the first inputs on.
+
+        Parameters
+        ----------
+        run : callable
+            Takes an input and the values of variables; returns a result and its output that is fed back.
+        first : array or sequence of arrays
+            The first input, or several, whose results but the last are not wanted.
+        stop : array, optional
+            The result whose output equals it is the last.
+        limit : int, optional
+            Most results.
+
+        Raises
+        ------
+        ValueError
+            For a first input that does not fit, or runs without an end.
+        """
+        given = self._inputs(first)
+        if limit is None and self.positions is None:
+            raise ValueError("limit is missing: there is no counter whose range ends the runs")
+        if limit is not None and (isinstance(limit, bool) or limit < 1):
+            raise ValueError(f"limit is {limit}, not a positive number of results")
+        if self.positions is not None and len(given) > len(self.positions):
+            last = self.positions[-1] if len(self.positions) else self.positions.start
+            raise ValueError(f"{len(given)} first inputs do not fit: {self.counter} ends at {last}")
+        return self._results(run, given, stop, limit)
+
+    def _results(self, run: Any, given: list[Array], stop: Any, limit: int | None) -> Iterator[Any]:
+        value, number, found = given[0], 0, 0
+        while self.positions is None or number < len(self.positions):
+            values = {} if self.positions is None else {str(self.counter): self.positions[number]}
+            result, fed_back = run(value, values)
+            number += 1
+            if number < len(given):
+                value = given[number]
+                continue
+            found += 1
+            yield result
+            if found == limit or (
+                stop is not None and np.array_equal(fed_back, np.broadcast_to(stop, fed_back.shape))
+            ):
+                return
+            value = fed_back
+
+    def _inputs(self, first: Any) -> list[Array]:
+        array = np.asarray(first)
+        if (
+            array.size
+            and array.dtype != self.target.dtype
+            and np.array_equal(array, array.astype(self.target.dtype))
+        ):
+            array = array.astype(self.target.dtype)  # exact, such as a list of Python's integers
+        if array.size and array.dtype == self.target.dtype:
+            if array.size == int(np.prod(self.target.shape, dtype=int)) and array.ndim <= len(
+                self.target.shape
+            ):
+                return [array.reshape(self.target.shape)]
+            each = array.reshape(len(array), -1) if array.ndim else array.reshape(1, -1)
+            if each.shape[1] == int(np.prod(self.target.shape, dtype=int)):
+                return [row.reshape(self.target.shape) for row in each]
+        raise ValueError(
+            f"first has shape {array.shape} and type {array.dtype}; input {self.target.name!r} takes "
+            f"{self.target.shape} and {self.target.dtype}, or several of them"
+        )
+
+
+def feedback_of(
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    variables: Mapping[str, tuple[int, int]],
+    feedback: str | None,
+    counter: str | None,
+    start: int | None,
+) -> Feedback:
+    """The output that is fed back to the only input, and the variable that counts.
+
+    Parameters
+    ----------
+    variables : mapping of str to (low, high)
+    feedback : str, optional
+        Name of the output; the only one of the shape and type of the input unless given.
+    counter : str, optional
+        Name of the variable; the only one unless given.
+    start : int, optional
+        Its first value; the lowest unless given.
+
+    Raises
+    ------
+    ValueError
+        When there is not one such input, output or variable.
+    """
+    if len(inputs) != 1:
+        names = ", ".join(t.name for t in inputs) or "none"
+        raise ValueError(
+            f"results are fed back to one input, and the inputs are {names}: keep the others as state"
+        )
+    (target,) = inputs
+    fitting = [n for n, t in enumerate(outputs) if (t.shape, t.dtype) == (target.shape, target.dtype)]
+    named = [n for n in fitting if feedback in (None, outputs[n].name)]
+    if len(named) != 1:
+        known = ", ".join(f"{t.name} {t.shape} {t.dtype}" for t in outputs)
+        reason = "several outputs have" if len(named) > 1 else "no such output has"
+        raise ValueError(
+            f"{reason} the shape {target.shape} and type {target.dtype} of {target.name!r}; outputs are {known}"
+        )
+    if counter is None and len(variables) > 1:
+        raise ValueError(f"several variables may count: name one of {', '.join(variables)} by counter=...")
+    if counter is not None and counter not in variables:
+        raise ValueError(f"the design has no variable {counter!r} to count with")
+    counter = counter or next(iter(variables), None)
+    if counter is None:
+        return Feedback(named[0], target, None, None)
+    low, high = variables[counter]
+    begin = low if start is None else start
+    if not low <= begin <= high:
+        raise ValueError(f"start is {begin}, and {counter} goes from {low} to {high}")
+    return Feedback(named[0], target, counter, range(begin, high + 1))

@@ -1,0 +1,125 @@
+"""State of ONNX files, against ONNX Runtime with the state outside."""
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+import tg2hdl
+from tg2hdl.cli import cli
+from tg2hdl_backend import OnnxModel
+from tg2hdl_ir.errors import InputError
+
+RNG = np.random.default_rng(11)
+SIZE, FRAME = 6, 4
+
+
+def voice_model(path, first=None):
+    """A frame and two states to a probability: a convolution's tail of samples, and a hidden state that is gated."""
+    w = RNG.normal(size=(2 * FRAME, SIZE)).astype(np.float32) / 3
+    u = RNG.normal(size=(SIZE, SIZE)).astype(np.float32) / 3
+    v = RNG.normal(size=(SIZE, 1)).astype(np.float32)
+    nodes = [
+        helper.make_node("Concat", ["tail", "frame"], ["window"], axis=1),
+        helper.make_node("MatMul", ["window", "w"], ["a"]),
+        helper.make_node("MatMul", ["h", "u"], ["b"]),
+        helper.make_node("Add", ["a", "b"], ["c"]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Mul", ["h", "half"], ["d"]),
+        helper.make_node("Add", ["d", "r"], ["e"]),
+        helper.make_node("Clip", ["e", "low", "high"], ["hN"]),
+        helper.make_node("MatMul", ["hN", "v"], ["score"]),
+        helper.make_node("Identity", ["frame"], ["tailN"]),
+        helper.make_node("Add", ["h", "half"], ["before"]),
+    ]
+    constants = {"w": w, "u": u, "v": v, "half": 0.5, "low": -1.0, "high": 1.0} | (first or {})
+    initializers = [numpy_helper.from_array(np.asarray(a, np.float32), n) for n, a in constants.items()]
+    info = {"frame": [1, FRAME], "tail": [1, FRAME], "h": [1, SIZE], "score": [1, 1]}
+    info |= {"tailN": [1, FRAME], "hN": [1, SIZE], "before": [1, SIZE]}
+
+    def values(*names):
+        return [helper.make_tensor_value_info(n, TensorProto.FLOAT, info[n]) for n in names]
+
+    inputs, outputs = values("tail", "frame", "h"), values("hN", "score", "tailN", "before")
+    graph = helper.make_graph(nodes, "voice", inputs, outputs, initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path)
+    return path
+
+
+STATE = {"hN": "h", "tailN": "tail"}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return voice_model(tmp_path_factory.mktemp("onnx") / "voice.onnx")
+
+
+def runtime_frames(path, frames, **state):
+    """Results of ONNX Runtime, which gets the state of the frame before."""
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(path)
+    state = {"h": np.zeros((1, SIZE), np.float32), "tail": np.zeros((1, FRAME), np.float32)} | state
+    for frame in frames:
+        h, score, tail, before = session.run(None, {"frame": frame, **state})
+        state = {"h": h, "tail": tail}
+        yield score, before, state
+
+
+def test_state_stays_in_the_design(path):
+    accelerator = tg2hdl.compile(path, state=STATE)
+    assert [i.name for i in accelerator.inputs] == ["frame"]
+    assert [o.name for o in accelerator.outputs] == ["score", "before"]
+    assert set(accelerator.state) == {"h", "tail"}
+    frames = RNG.normal(size=(50, 1, FRAME)).astype(np.float32)
+    for n, (frame, (score, before, state)) in enumerate(
+        zip(frames, runtime_frames(path, frames), strict=True)
+    ):
+        found = accelerator.golden(frame)
+        np.testing.assert_allclose(found["score"], score, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(found["before"], before, rtol=0, atol=2e-6)
+        for name, array in state.items():
+            np.testing.assert_allclose(accelerator.state[name], array, rtol=0, atol=2e-6)
+        if n < 2:
+            np.testing.assert_array_equal(accelerator.simulate(frame).output["score"], found["score"])
+
+
+def test_first_contents_are_those_of_the_initializer(tmp_path):
+    first = RNG.uniform(-1, 1, (1, SIZE)).astype(np.float32)
+    path = voice_model(tmp_path / "first.onnx", {"h": first})
+    accelerator = tg2hdl.compile(path, state=STATE)
+    np.testing.assert_array_equal(accelerator.state["h"], first)
+    frames = RNG.normal(size=(3, 1, FRAME)).astype(np.float32)
+    for _ in range(2):
+        for frame, (score, _, _) in zip(frames, runtime_frames(path, frames, h=first), strict=True):
+            np.testing.assert_allclose(accelerator.golden(frame)["score"], score, rtol=0, atol=2e-6)
+        accelerator.reset()
+
+
+def test_the_command_line_keeps_state(path):
+    result = CliRunner().invoke(
+        cli, ["simulate", str(path), "--state", "hN=h", "--state", "tailN=tail", "--seed", "1"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "every bit equals the golden model" in result.output
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"x": "h"}, "voice.onnx has no output 'x' to keep as state"),
+        ({"hN": "x"}, "voice.onnx has no input 'x' to keep as state"),
+        ({"hN": "h", "before": "h"}, "input 'h' of voice.onnx is the state of two outputs"),
+        (
+            {"hN": "tail"},
+            "output 'hN' of voice.onnx has shape (1, 6) and type dtypes.float, "
+            "its state 'tail' (1, 4) and dtypes.float",
+        ),
+        ("hN=h", "state is of type str"),
+    ],
+)
+def test_wrong_pairs(path, state, message):
+    with pytest.raises(InputError) as error:
+        OnnxModel(path, state=state)
+    assert error.value.message == message

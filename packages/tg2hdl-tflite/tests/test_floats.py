@@ -131,3 +131,18 @@ def test_comparisons(name: str) -> None:
     net.operator(name, [x, net.constant(other)], [y])
     data, values = net.finish([x], [y]), RNG.integers(-2, 3, (2, *SHAPE)).astype(np.float32)
     np.testing.assert_array_equal(np.array(run_golden(data, values)), np.array(run_micro(data, values)))
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu_of_codes_is_the_nearest_code(approximate: bool) -> None:
+    codes = np.arange(-128, 128).astype(np.int8)
+    net = Network()
+    x = net.tensor((256,), "INT8", scale=0.04, zero_point=5)
+    y = net.tensor((256,), "INT8", scale=0.03, zero_point=-100)
+    net.operator("GELU", [x], [y], "GeluOptions", version=2, Approximate=approximate)
+    wide = (codes.astype(np.float64) - 5) * float(np.float32(0.04))
+    inner = np.tanh((2 / np.pi) ** 0.5 * (wide + 0.044715 * wide**3)) if approximate else ERF(wide / 2**0.5)
+    real = wide / 2 * (1 + inner) / float(np.float32(0.03))
+    wanted = np.clip(np.copysign(np.floor(np.abs(real) + 0.5), real) - 100, -128, 127)
+    found = run_golden(net.finish([x], [y]), codes[None])[0][0]
+    np.testing.assert_array_equal(found, wanted.astype(np.int8))

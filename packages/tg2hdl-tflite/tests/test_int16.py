@@ -171,6 +171,11 @@ def every_code(
     return single(name, x, options, x.shape, (s, s_out), version=version, **fields)
 
 
+def relu6(r: Generator) -> Case:
+    x, s = np.arange(-32768, 32768).astype(np.int16)[None], scale(r, -13, -3)
+    return single("RELU6", x, None, x.shape, (s, s), version=2)
+
+
 def quantize(r: Generator, kinds: tuple[str, str]) -> Case:
     span = np.arange(-32768, 32768, 7) if kinds[0] == "INT16" else np.arange(-128, 128)
     x, s = span.astype(kinds[0].lower())[None], scale(r, -14, -9)
@@ -215,6 +220,8 @@ CASES: dict[str, Callable[[Generator], Case]] = {
     "leaky_relu": lambda r: every_code(
         r, "LEAKY_RELU", "LeakyReluOptions", version=2, Alpha=float(np.float32(r.uniform(0.01, 0.5)))
     ),
+    "relu": lambda r: every_code(r, "RELU", version=2),
+    "relu6": relu6,
     "quantize_16_to_8": lambda r: quantize(r, ("INT16", "INT8")),
     "quantize_8_to_16": lambda r: quantize(r, ("INT8", "INT16")),
     "quantize_16_to_16": lambda r: quantize(r, ("INT16", "INT16")),

@@ -112,6 +112,8 @@ def fully_connected(r: Random) -> Case:
     weights = np.maximum(r.codes(o, i), -127)
     s_in = r.scale()
     s_w = np.float32(2.0 ** r.g.uniform(-9, -5, o)) if r.g.integers(2) else r.scale(-9, -5)
+    # One scale for all may have a zero point; converters write 0.
+    zero = r.pick(0, 3, -77) if np.ndim(s_w) == 0 else 0
     bias = r.g.integers(-9000, 9000, o).astype(np.int32)
     s_out = np.float32(float(s_in) * np.mean(s_w) * r.g.uniform(60, 300) * np.sqrt(i))
     return single(
@@ -120,7 +122,7 @@ def fully_connected(r: Random) -> Case:
         "FullyConnectedOptions",
         (n, o),
         (s_in, r.zero(), s_out, r.zero()),
-        [(weights, {"scale": s_w}), (bias, {"scale": s_in * s_w})],
+        [(weights, {"scale": s_w, "zero_point": zero}), (bias, {"scale": s_in * s_w})],
         version=4,
         FusedActivationFunction=int(r.g.integers(4)),
     )

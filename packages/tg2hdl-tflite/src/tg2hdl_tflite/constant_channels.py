@@ -121,7 +121,7 @@ class _Folding:
         if not all(self._is_own(n) for n in reader.inputs[1:]) or len(reader.inputs) < 3:
             return np.zeros(count, bool)
         weights = self._tensors[reader.inputs[1]]
-        if weights.shape[-1] != count or reader.inputs[2] < 0 or weights.data is None:
+        if weights.shape[-1] != count or reader.inputs[2] < 0 or weights.data is None or np.any(weights.zero):
             return np.zeros(count, bool)
         if reader.name == "CONV_2D" and not reader.options["Padding"] and weights.shape[1:3] != (1, 1):
             zero = int(self._tensors[number].zero[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -58,9 +59,11 @@ def _rescaled(node: Node, x: Value, low: int, high: int, rescales: bool = True) 
 def relu(node: Node) -> Any:
     """RELU goes to the scale of the result; the others of TFLM keep the codes and clip by the input's scale."""
     x = node.input(0)
-    if not node.is_codes(x):
+    if not node.is_codes(x, wide=True):
         return bounded(x.tensor, node.name)
     s_out, zero = node.out_quantization()
+    if node.is_wide:
+        return _relu_of_16_bits(node, x)
     if node.name == "RELU":
         return _rescaled(node, x, max(-128, zero), 127)
     if not node.is_micro:
@@ -70,6 +73,20 @@ def relu(node: Node) -> Any:
     node.same_scales(x)
     top = int(quantized(np.array([6.0]), x.scale, x.zero)[0])
     return _rescaled(node, x, x.zero, top, rescales=False)
+
+
+def _relu_of_16_bits(node: Node, x: Value) -> Tensor:
+    """There is no table of 65536 entries."""
+    node.micro_only()
+    steps = x.tensor.cast(dtypes.int32)
+    if node.name == "RELU":
+        pair = multiplier(float(x.scale) / float(node.out_quantization()[0]))
+        return clipped(two_roundings(node, steps, pair), 0, 32767, (-(1 << 31), 1 << 31)).cast(dtypes.int16)
+    if node.name != "RELU6":
+        raise node.refuse("TFLM has no form of it for int16 codes", "fuse it into the layer before it")
+    node.same_scales(x)
+    top = int(quantized(np.array([6.0]), x.scale, 0, *LIMITS["INT16"])[0])
+    return clipped(steps, 0, top, (-32768, 32767)).cast(dtypes.int16)
 
 
 @operator("LOGISTIC", version=3)
@@ -175,13 +192,25 @@ def hard_swish_(node: Node) -> Any:
 
 @operator("GELU", version=2)
 def gelu(node: Node) -> Any:
-    """Of float numbers; TFLM has none for codes."""
+    """TFLM has none: codes are those nearest to the function itself, as LiteRT's table has them."""
     x = node.input(0)
-    if {x.record.kind, node.output.kind} != {"FLOAT32"}:
-        raise node.wrong_types({x.record.kind, node.output.kind})
+    if node.is_codes(x):
+        s_out, zero = node.out_quantization()
+        inner = _gelu_tanh if node.option("Approximate") else _gelu_erf
+        return by_table(
+            node, x, lambda v: clip(nearest(inner(float(x.scale) * v) / float(s_out)) + zero, -128, 127)
+        )
     if node.option("Approximate"):
         return x.tensor.gelu()
     return x.tensor * 0.5 * (1 + (x.tensor * 2**-0.5).erf())
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return np.asarray(x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+
+
+def _gelu_erf(x: Array) -> Array:
+    return np.asarray(x / 2 * (1 + np.vectorize(math.erf, otypes=[np.float64])(x / math.sqrt(2))))
 
 
 @operator("QUANTIZE", version=4)

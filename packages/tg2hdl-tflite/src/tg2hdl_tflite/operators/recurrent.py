@@ -157,9 +157,17 @@ def _integer_steps(
 
 def _pairs(node: Node, places: tuple[int, ...], scale: Any, count: int) -> tuple[Array, Array]:
     """Factors and shifts of all gates, one for each column of the product."""
-    found = [multiplier(float(scale) * float(node.scale_of(node.input(n))) / _ARGUMENT) for n in places]
+    found = [multiplier(float(scale) * _scale_of_weights(node, n) / _ARGUMENT) for n in places]
     factors, shifts = (np.repeat(np.array(v, np.int64), count) for v in zip(*found, strict=True))
     return factors, shifts
+
+
+def _scale_of_weights(node: Node, place: int) -> float:
+    value = node.input(place)
+    scale = float(node.scale_of(value))
+    if value.zero:
+        raise node.refuse(f"weights with the zero point {value.zero}", "quantize them symmetrically")
+    return scale
 
 
 def _short(number: Tensor) -> Tensor:
@@ -199,9 +207,9 @@ def svdf(node: Node) -> Any:
     kinds = {state.record.kind, node.input(2).record.kind}
     if feature.dtype != np.int8 or bias.dtype != np.int32 or len(kinds) > 1 or not kinds <= {"INT8", "INT16"}:
         raise node.wrong_types({x.record.kind, f"{feature.dtype}", f"{bias.dtype}", *kinds})
-    s_state, s_time = node.scale_of(state), node.scale_of(node.input(2))
-    before = multiplier(float(x.scale) * float(node.scale_of(node.input(1))) / float(s_state))
-    after = multiplier(float(s_state) * float(s_time) / float(s_out))
+    s_state, s_time = node.scale_of(state), _scale_of_weights(node, 2)
+    before = multiplier(float(x.scale) * _scale_of_weights(node, 1) / float(s_state))
+    after = multiplier(float(s_state) * s_time / float(s_out))
     steps = x.tensor.cast(dtypes.int32) - x.zero
     sums = steps.matmul(node.keep("features", feature.T, dtypes.int8).cast(dtypes.int32))
     kind = dtype_of(state.record.kind)

@@ -216,6 +216,7 @@ def _layer(
     is_wide = kind == "INT16" and (node.name != "CONV_2D" or (bias is not None and bias.dtype == np.int64))
     if bias is not None and bias.dtype != (np.int64 if is_wide else np.int32):
         raise node.refuse(f"a bias of {bias.dtype} for activations of {kind}", "quantize the model again")
+    w = _without_zero_point(node, weights, w)
     s_in, (s_out, zero) = node.scale_of(x), node.out_quantization()
     reals = float(s_in) * weights.record.scale.astype(np.float64) / float(s_out)
     rows = w.astype(np.int64).reshape(count, w.shape[1], -1)
@@ -224,7 +225,8 @@ def _layer(
     first, last = first + offset, last + offset
     wraps = is_wide and max(np.abs(first).max(), np.abs(last).max(), np.abs(offset).max()) >= 1 << 31
     total = dtypes.int64 if wraps else None
-    number = sums(x.steps(), node.keep("weights", w, dtypes.int8).cast(dtypes.int32), total)
+    kept = dtypes.int8 if w.dtype == np.int8 else dtypes.int16
+    number = sums(x.steps(), node.keep("weights", w, kept).cast(dtypes.int32), total)
     if np.any(offset):
         number = number + node.keep("bias", offset, total or dtypes.int32)
     if is_wide:
@@ -246,6 +248,16 @@ def _layer(
         dtype_of(node.output.kind),
     )
     return Value(node.output, found.reshape(shape), None, bounds)
+
+
+def _without_zero_point(node: Node, weights: Value, w: Array) -> Array:
+    """Weights less their zero point, which converters do not write: TFLM ignores it in convolutions."""
+    zero = weights.record.zero
+    if not np.any(zero) or node.name in ("CONV_2D", "DEPTHWISE_CONV_2D"):
+        return w
+    if node.name != "FULLY_CONNECTED" or zero.size > 1:
+        raise node.refuse(f"weights with the zero point {zero[zero != 0][0]}", "quantize them symmetrically")
+    return np.asarray(w.astype(np.int16) - zero[0], np.int16)
 
 
 def _rounded_once(node: Node, sums: Tensor, reals: Array, first: Array, last: Array) -> Value:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,3 +148,21 @@ def test_gelu_of_codes_is_the_nearest_code(approximate: bool) -> None:
     wanted = np.clip(np.copysign(np.floor(np.abs(real) + 0.5), real) - 100, -128, 127)
     found = run_golden(net.finish([x], [y]), codes[None])[0][0]
     np.testing.assert_array_equal(found, wanted.astype(np.int8))
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("RELU_N1_TO_1", -1, 1), ("RELU_0_TO_1", 0, 1)])
+def test_activations_that_tflm_lacks(name: str, low: float, high: float) -> None:
+    net = Network()
+    x, y = net.tensor(SHAPE, "FLOAT32", name="x"), net.tensor(SHAPE, "FLOAT32", name="y")
+    net.operator(name, [x], [y])
+    values = RNG.normal(size=(2, *SHAPE)).astype(np.float32) * 3
+    found = np.array(run_golden(net.finish([x], [y]), values)).reshape(values.shape)
+    np.testing.assert_array_equal(found, np.clip(values, low, high))
+
+
+def test_the_page_names_the_operators() -> None:
+    from tg2hdl_tflite.node import OPERATORS
+
+    page = (Path(__file__).parents[1] / "README.md").read_text()
+    rows = page[page.index("| types | operators |") : page.index("## Install")]
+    assert set(re.findall(r"\b[A-Z][A-Z0-9_]+\b", rows)) - {"LSTM"} == set(OPERATORS)

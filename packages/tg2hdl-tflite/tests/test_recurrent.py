@@ -18,18 +18,23 @@ Generator = np.random.Generator
 
 def lstm(r: Generator, kind: str, steps: int = 3, time_major: bool = False) -> Case:
     inputs, cells, rows = (int(v) for v in r.integers((3, 2, 1), (12, 9, 3)))
-    rows = 1 if kind == "INT8" else rows
+    rows = rows if kind == "FLOAT32" else 1
     net = Network()
-    if kind == "INT8":
-        s_in, s_out, power = np.float32(r.uniform(0.01, 0.03)), np.float32(1 / 128), int(r.integers(-13, -9))
-        zero, zero_out = int(r.integers(-60, 60)), int(r.integers(-20, 20))
+    top = 128 if kind == "INT8" else 32768
+    if kind != "FLOAT32":
+        s_in, power = np.float32(r.uniform(0.01, 0.03) * 128 / top), int(r.integers(-13, -9))
+        s_out = np.float32(r.choice([1.0, 1.1]) / top)
+        zero, zero_out = (int(v) for v in r.integers((-60, -20), (60, 20))) if kind == "INT8" else (0, 0)
+        bias_kind = np.int32 if kind == "INT8" else np.int64
         s_w, s_u = (np.float32(r.uniform(0.002, 0.008, 4)) for _ in range(2))
         weights = [
             [net.constant(r.integers(-127, 128, (cells, n)).astype(np.int8), scale=v) for v in s]
             for n, s in ((inputs, s_w), (cells, s_u))
         ]
         bias = [
-            net.constant(r.integers(-5000, 5000, cells).astype(np.int32), scale=float(s_in) * float(v))
+            net.constant(
+                r.integers(-40 * top, 40 * top, cells).astype(bias_kind), scale=float(s_in) * float(v)
+            )
             for v in s_w
         ]
         coded: dict[str, Any] = {"scale": s_out, "zero_point": zero_out}
@@ -46,24 +51,26 @@ def lstm(r: Generator, kind: str, steps: int = 3, time_major: bool = False) -> C
     lead = (steps, rows) if time_major else (rows, steps)
     x = net.tensor((*lead, inputs), kind, **given)
     hidden = net.tensor((rows, cells), kind, variable=True, name="hidden", **coded)
-    cell = net.tensor((rows, cells), "INT16" if kind == "INT8" else kind, variable=True, name="cell", **inner)
+    cell = net.tensor(
+        (rows, cells), "FLOAT32" if kind == "FLOAT32" else "INT16", variable=True, name="cell", **inner
+    )
     y = net.tensor((*lead, cells), kind, **coded)
     between = [net.tensor((0,), "INT16", scale=2.0**-12) for _ in range(4)]
-    between.append(net.tensor((0,), "INT8", **coded))
+    between.append(net.tensor((0,), "FLOAT32" if kind == "FLOAT32" else kind, **coded))
     net.operator(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         [x, *weights[0], *weights[1], -1, -1, -1, *bias, -1, -1, hidden, cell, -1, -1, -1, -1],
         [y],
         "UnidirectionalSequenceLSTMOptions",
         version=2,
-        intermediates=between if kind == "INT8" else (),
+        intermediates=between if coded else (),
         FusedActivationFunction=4,
         CellClip=clip,
         TimeMajor=time_major,
     )
     shape = (RUNS, *lead, inputs)
-    if kind == "INT8":
-        return net.finish([x], [y]), r.integers(-128, 128, shape).astype(np.int8)
+    if coded:
+        return net.finish([x], [y]), r.integers(-top, top, shape).astype(kind.lower())
     return net.finish([x], [y]), r.normal(size=shape).astype(np.float32)
 
 
@@ -109,7 +116,7 @@ def compare(data: bytes, values: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("kind", ["INT8", "FLOAT32"])
+@pytest.mark.parametrize("kind", ["INT8", "INT16", "FLOAT32"])
 def test_lstm(kind: str, seed: int) -> None:
     compare(*lstm(np.random.default_rng(seed), kind, time_major=seed == 1))
 

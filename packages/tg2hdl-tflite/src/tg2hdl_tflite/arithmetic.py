@@ -79,6 +79,7 @@ def activation_limits(activation: str, scale: float, zero: int, low: int, high: 
     bounds: dict[str, tuple[float | None, float | None]] = {
         "NONE": (None, None),
         "RELU": (0, None),
+        "RELU_0_TO_1": (0, 1),
         "RELU6": (0, 6),
         "RELU_N1_TO_1": (-1, 1),
     }

@@ -197,6 +197,7 @@ def wide_codes(
     last: npt.ArrayLike,
     limits: tuple[int, int],
     dtype: Any,
+    key: str = "",
 ) -> tuple[Tensor, Bounds]:
     """Codes of sums of up to 48 bits times factors of 15 bits, halves up, as TFLM has it for int16 activations.
 
@@ -221,11 +222,13 @@ def wide_codes(
     added = np.int64(1) << (most - 1)
     number = sums.cast(dtypes.int64)
     if reach * int(spread.max()) + int(added) < _FAR:
-        number = (number * node.keep("factors", spread, dtypes.int64) + int(added)) >> most
+        number = (number * node.keep(f"{key}factors", spread, dtypes.int64) + int(added)) >> most
     else:
         half = np.int64(1) << (shift - 1)
-        number = number * node.keep("factors", factor, dtypes.int64) + node.keep("half", half, dtypes.int64)
-        number = number >> node.keep("right", shift, dtypes.int64)
+        number = number * node.keep(f"{key}factors", factor, dtypes.int64) + node.keep(
+            f"{key}half", half, dtypes.int64
+        )
+        number = number >> node.keep(f"{key}right", shift, dtypes.int64)
     ends = [(v * factor + (np.int64(1) << (shift - 1))) >> shift for v in (first, last)]
     low, high = int(ends[0].min()), int(ends[1].max())
     if low < _INT32[0] or high > _INT32[1]:

@@ -55,7 +55,7 @@ def _rescaled(node: Node, x: Value, low: int, high: int, rescales: bool = True) 
     )
 
 
-@operator("RELU", "RELU6", "RELU_N1_TO_1", version=3)
+@operator("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", version=3)
 def relu(node: Node) -> Any:
     """RELU goes to the scale of the result; the others of TFLM keep the codes and clip by the input's scale."""
     x = node.input(0)
@@ -68,7 +68,7 @@ def relu(node: Node) -> Any:
         return _rescaled(node, x, max(-128, zero), 127)
     if not node.is_micro:
         return _rescaled(node, x, *activation_limits(node.name, float(s_out), zero, -128, 127))
-    if node.name == "RELU_N1_TO_1":
+    if node.name != "RELU6":
         raise node.refuse("TFLM has no form of it for int8 codes", "fuse it into the layer before it")
     node.same_scales(x)
     top = int(quantized(np.array([6.0]), x.scale, x.zero)[0])

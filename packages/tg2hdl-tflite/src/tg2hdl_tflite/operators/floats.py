@@ -18,6 +18,11 @@ def bounded(number: Tensor, activation: str) -> Tensor:
     """The activations that only clip."""
     if activation == "NONE":
         return number
-    low, high = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}[activation]
+    low, high = {
+        "RELU": (0.0, None),
+        "RELU_0_TO_1": (0.0, 1.0),
+        "RELU6": (0.0, 6.0),
+        "RELU_N1_TO_1": (-1.0, 1.0),
+    }[activation]
     number = number.maximum(low)
     return number if high is None else number.minimum(high)

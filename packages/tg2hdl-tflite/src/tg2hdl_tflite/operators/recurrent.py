@@ -14,11 +14,12 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
+from tg2hdl_ir.tensors.roundings import multipliers
 from tg2hdl_tflite.arithmetic import multiplier
 from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import activated
 from tg2hdl_tflite.operators.tables16 import logistic16, tanh16
-from tg2hdl_tflite.requantize import clipped, two_roundings
+from tg2hdl_tflite.requantize import clipped, two_roundings, wide_codes
 from tg2hdl_tflite.value import LIMITS, Value, dtype_of
 
 __all__ = ["lstm", "svdf"]
@@ -78,7 +79,7 @@ def lstm(node: Node) -> Any:
             "export the model again",
         )
     output, cell = node.state(_OUTPUT_STATE), node.state(_CELL_STATE)
-    step = _integer_steps if node.is_codes(x) else _float_steps
+    step = _integer_steps if node.is_codes(x, wide=True) else _float_steps
     results, cell_after = step(node, x, sequence, cells, output, cell)
     node.contents.assign_state(output.record, Value(output.record, results[-1]))
     node.contents.assign_state(cell.record, Value(cell.record, cell_after))
@@ -113,35 +114,29 @@ def _float_steps(
 def _integer_steps(
     node: Node, x: Value, sequence: Tensor, cells: _Cells, output: Value, cell: Value
 ) -> tuple[list[Tensor], Tensor]:
-    """TFLM's arithmetic: gates of int16 by tables, a cell of int16, an output of int8."""
+    """TFLM's arithmetic: gates of int16 by tables, a cell of int16, an output of the type of the input."""
     node.micro_only()
     s_cell, s_out = node.scale_of(cell), node.scale_of(output)
-    fits = cells.from_input.dtype == cells.from_output.dtype == np.int8 and cells.bias.dtype == np.int32
-    if not fits or (output.record.kind, cell.record.kind) != ("INT8", "INT16"):
-        raise node.wrong_types(
-            {x.record.kind, output.record.kind, cell.record.kind, f"{cells.bias.dtype} biases"}
-        )
+    kind = x.record.kind
+    fits = cells.from_input.dtype == cells.from_output.dtype == np.int8
+    fits &= cells.bias.dtype == (np.int64 if kind == "INT16" else np.int32)
+    if not fits or (output.record.kind, cell.record.kind) != (kind, "INT16"):
+        raise node.wrong_types({kind, output.record.kind, cell.record.kind, f"{cells.bias.dtype} biases"})
     if np.frexp(s_cell)[0] != 0.5 or cell.zero:
         raise node.refuse(f"a cell of scale {float(s_cell)}, not a power of two", "quantize the model again")
     count = cells.count
-    pairs = [
-        _pairs(node, places, scale, count)
-        for places, scale in ((_FROM_INPUT, x.scale), (_FROM_OUTPUT, s_out))
-    ]
-    first, second = (
-        node.keep(key, w.T, dtypes.int8).cast(dtypes.int32)
-        for key, w in (("weights", cells.from_input), ("recurrent_weights", cells.from_output))
+    from_input = _Product(node, "input_", x, cells.from_input, cells.bias, _FROM_INPUT)
+    from_output = _Product(
+        node, "output_", output, cells.from_output, np.zeros(4 * count, np.int64), _FROM_OUTPUT
     )
-    sums = (sequence.cast(dtypes.int32) - x.zero).matmul(first) + node.keep("bias", cells.bias, dtypes.int32)
-    given = _short(two_roundings(node, sums, pairs[0], "input_"))
+    given = from_input(sequence)
     clip = round(max(min(float(node.option("CellClip")) / float(s_cell), 32767.0), 0.0)) or 32767
     kept_pair = multiplier(2.0**-15)
     added_pair = multiplier(2.0**-30 / float(s_cell))
     shown_pair = multiplier(2.0**-30 / float(s_out))
     h, c, results = output.tensor, cell.tensor.cast(dtypes.int32), []
     for time in range(int(sequence.shape[1])):
-        back = (h.cast(dtypes.int32) - output.zero).matmul(second)
-        total = _short(given[:, time] + _short(two_roundings(node, back, pairs[1], "output_"))).contiguous()
+        total = _short(given[:, time] + from_output(h)).contiguous()
         i, f, g, o = (total[:, n * count : (n + 1) * count] for n in range(4))
         i, f, o = (logistic16(node, v, _ARGUMENT).cast(dtypes.int32) for v in (i, f, o))
         g = tanh16(node, g, _ARGUMENT, "cell_").cast(dtypes.int32)
@@ -150,16 +145,35 @@ def _integer_steps(
         c = clipped(kept + added, -clip, clip, (-65536, 65536)).contiguous()
         shown = tanh16(node, c, float(s_cell), "shown_").cast(dtypes.int32)
         h = two_roundings(node, o * shown, shown_pair, "hidden_") + output.zero
-        h = clipped(h, *LIMITS["INT8"], _INT32).cast(dtypes.int8).contiguous()
+        h = clipped(h, *LIMITS[kind], _INT32).cast(dtype_of(kind)).contiguous()
         results.append(h)
     return results, c.cast(dtypes.int16)
 
 
-def _pairs(node: Node, places: tuple[int, ...], scale: Any, count: int) -> tuple[Array, Array]:
-    """Factors and shifts of all gates, one for each column of the product."""
-    found = [multiplier(float(scale) * _scale_of_weights(node, n) / _ARGUMENT) for n in places]
-    factors, shifts = (np.repeat(np.array(v, np.int64), count) for v in zip(*found, strict=True))
-    return factors, shifts
+class _Product:
+    """Weights of all gates times codes, plus a bias, as arguments of the gates."""
+
+    def __init__(
+        self, node: Node, key: str, x: Value, weights: Array, bias: Array, places: tuple[int, ...]
+    ) -> None:
+        self._node, self._key, self._zero = node, key, x.zero
+        self._is_wide = x.record.kind == "INT16"
+        self._sums = dtypes.int64 if self._is_wide else dtypes.int32
+        self._weights = node.keep(f"{key}weights", weights.T, dtypes.int8).cast(dtypes.int32)
+        self._bias = node.keep(f"{key}bias", bias, self._sums) if np.any(bias) else None
+        scales = [float(x.scale) * _scale_of_weights(node, n) / _ARGUMENT for n in places]
+        self._reals = np.repeat(np.array(scales), len(weights) // len(places))
+        reach = np.abs(weights.astype(np.int64)).sum(1) * max(abs(v - x.zero) for v in LIMITS[x.record.kind])
+        self._bounds = bias.astype(np.int64) - reach, bias.astype(np.int64) + reach
+
+    def __call__(self, codes: Tensor) -> Tensor:
+        sums = (codes.cast(dtypes.int32) - self._zero).matmul(self._weights, dtype=self._sums)
+        if self._bias is not None:
+            sums = sums + self._bias
+        if not self._is_wide:
+            return _short(two_roundings(self._node, sums, multipliers(self._reals), self._key))
+        found, _ = wide_codes(self._node, sums, self._reals, *self._bounds, _INT16, dtypes.int16, self._key)
+        return found.cast(dtypes.int32)
 
 
 def _scale_of_weights(node: Node, place: int) -> float:

@@ -334,3 +334,23 @@ def test_a_branch_by_a_computed_condition(tmp_path: Path) -> None:
         "  note: operator 0, IF version 1, tensor 'y': tensor 'x' is computed at run time and must be a constant\n"
         "  hint: export the model with fixed shapes, axes and weights"
     )
+
+
+def test_operators_of_a_branch_are_refused_with_all_others(tmp_path: Path) -> None:
+    net = Network()
+    x, y, z = (net.tensor((1, 2), "FLOAT32", name=n) for n in "xyz")
+    net.operator("IF", [net.constant(np.array([True])), x], [y], "IfOptions", ThenSubgraphIndex=1)
+    net.operator("ATAN2", [y, y], [z], version=1)
+    graph = net.subgraph("then")
+    a, b = (graph.tensor((1, 2), "FLOAT32", name=n) for n in "ab")
+    graph.operator("ELU", [a], [b])
+    graph.inputs, graph.outputs = [a], [b]
+    (tmp_path / "net.tflite").write_bytes(net.finish([x], [z]))
+    with pytest.raises(UnsupportedError) as caught:
+        TfliteModel(tmp_path / "net.tflite")
+    assert str(caught.value) == (
+        "unsupported: net.tflite has 2 operators without hardware\n"
+        "  note: graph 'then', operator 0, ELU version 1, tensor 'b': there is no such operator in hardware\n"
+        "  note: operator 1, ATAN2 version 1, tensor 'z': there is no such operator in hardware\n"
+        "  hint: replace it in the model and export again"
+    )

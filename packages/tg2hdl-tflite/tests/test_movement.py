@@ -92,3 +92,18 @@ def test_numbers_to_codes_and_back(scale: float, zero: int) -> None:
     net.operator("QUANTIZE", [a], [codes], "QuantizeOptions")
     net.operator("DEQUANTIZE", [codes], [back], "DequantizeOptions")
     compare(net.finish([a], [codes, back]), x[None], 2)
+
+
+@pytest.mark.parametrize("name", ["LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "LESS", "EQUAL"])
+def test_truth_values(name: str) -> None:
+    """Of truth values, or of codes of one scale."""
+    kind = "BOOL" if name.startswith("LOGICAL") else "INT8"
+    scale = None if kind == "BOOL" else 0.5
+    net = Network()
+    x = net.tensor(SHAPE, kind, scale=scale, zero_point=0 if scale is None else 3, name="x")
+    values = CODES < 0 if kind == "BOOL" else CODES // 64
+    other = (CODES[0] % 2 == 0) if kind == "BOOL" else (CODES[1] // 64)
+    more = [] if name == "LOGICAL_NOT" else [net.constant(other, scale=scale, zero_point=3)]
+    y = net.tensor(SHAPE, "BOOL")
+    net.operator(name, [x, *more], [y])
+    compare(net.finish([x], [y]), values)

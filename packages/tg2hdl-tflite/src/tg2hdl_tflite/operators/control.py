@@ -23,10 +23,12 @@ _MOST_DEPTH = 16
 @operator("IF", version=1)
 def if_(node: Node) -> Any:
     """One of two graphs; the condition is a constant."""
-    chosen = bool(node.constant(0).reshape(-1)[0])
-    graphs = [node.subgraph(f"{kind}SubgraphIndex") for kind in ("Else", "Then")]
+    condition = node.constant(0)
+    if condition.size != 1:
+        raise node.refuse(f"a condition of {condition.size} elements", "export the model again")
+    graph = node.subgraph("ThenSubgraphIndex" if condition.item() else "ElseSubgraphIndex")
     given = [node.input(n) for n in range(1, len(node.record.inputs))]
-    return _outputs(node, _called(node, graphs[chosen], given, 0))
+    return _outputs(node, _called(node, graph, given, 0))
 
 
 @operator("WHILE", version=1)

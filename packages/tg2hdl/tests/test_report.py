@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.report import build_report, gather_facts, read_facts
 from tg2hdl.report.datapath import datapath_groups, draw_datapath
+from tg2hdl.results import labelled, labels_of
 from tg2hdl.trace import chrome_trace
 from tg2hdl_ir.errors import InputError, Tg2hdlError
 from tg2hdl_ir.plugins.descriptors import ReportSection
@@ -285,3 +287,11 @@ def test_charts_are_drawn_in_a_browser_and_answer(accelerator, result, tmp_path,
     assert seen["theme"]
     assert seen["hover"], "no label was shown over the chart"
     assert seen["legend"] or section == "timeline"
+
+
+def test_labels_of_an_output():
+    assert labels_of(SimpleNamespace(labels={"y": ["a", "b"]}), "y") == ("a", "b")
+    assert labels_of(SimpleNamespace(labels=["a", "b"]), "y") == labels_of(SimpleNamespace(), "y") == ()
+    assert labelled(("a", "b", "c", "d"), np.array([[1, 5, 3, 0]], np.int8)) == "b 5, c 3, a 1"
+    assert labelled(("a", "b", "c"), np.array([2, 0])) == "c, a"
+    assert labelled(("a", "b"), np.array([7])) == labelled(("a", "b"), np.array([0.5])) == ""

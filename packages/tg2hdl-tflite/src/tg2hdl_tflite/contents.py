@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,11 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tflite.file import File, Graph, TensorRecord
 from tg2hdl_tflite.value import Value, dtype_of
 
-if TYPE_CHECKING:
-    from tg2hdl_tflite.node import Node
-
 __all__ = ["Contents"]
 
 Array = npt.NDArray[Any]
+Refuse = Callable[[str, str], UnsupportedError]
+"""Makes an error of a message and a hint."""
 
 
 def _names(graph: Graph) -> dict[int, str]:
@@ -102,22 +101,6 @@ class Contents:
             if record.data is not None and operator.inputs[0] in names:
                 self._first[names[operator.inputs[0]]] = record.data
 
-    def check(self, node: Node) -> None:
-        """Refuse a graph of first contents that computes.
-
-        Raises
-        ------
-        UnsupportedError
-            That names its operators.
-        """
-        graph = node.subgraph("InitSubgraphIndex")
-        known = {"VAR_HANDLE", "ASSIGN_VARIABLE"}
-        if others := sorted({o.name for o in graph.operators} - known):
-            raise node.refuse(
-                f"first contents of variables are computed by {', '.join(others)}",
-                "initialize variables by constants",
-            )
-
     def begin(self) -> None:
         """Forget the run before."""
         self._now = {}
@@ -144,21 +127,18 @@ class Contents:
         finally:
             self._scope = outside
 
-    def _name(self, node: Node) -> str:
-        handle = node.record.inputs[0] if node.record.inputs else -1
-        handles = self._handles.setdefault(node.graph, _names(node.graph))
-        if handle not in handles:
-            raise node.refuse("a handle that no VAR_HANDLE of the graph makes", "export the model again")
-        return handles[handle]
+    def handles(self, graph: Graph) -> dict[int, str]:
+        """Names of variables by the tensors of their handles."""
+        return self._handles.setdefault(graph, _names(graph))
 
-    def _tensor(self, node: Node, name: str, record: TensorRecord) -> Tensor:
+    def _tensor(self, refuse: Refuse, name: str, record: TensorRecord) -> Tensor:
         if name not in self._first:
-            raise node.refuse(
+            raise refuse(
                 f"variable {name!r} has no first contents", "initialize it by a constant, with CALL_ONCE"
             )
         first, dtype = self._first[name], dtype_of(record.kind)
         if dtype is None or first.shape != record.shape or first.dtype != record.numpy:
-            raise node.refuse(
+            raise refuse(
                 f"variable {name!r} is {first.dtype} of shape {first.shape}, not {record.kind} {record.shape}",
                 "export the model again",
             )
@@ -166,20 +146,18 @@ class Contents:
             self.variables[name] = Tensor(np.ascontiguousarray(first), dtype=dtype).realize()
         return self.variables[name]
 
-    def read(self, node: Node) -> Value:
-        """Contents at this place of the program."""
-        name = self._name(node)
+    def read(self, refuse: Refuse, name: str, record: TensorRecord) -> Value:
+        """Contents of a variable at this place of the program."""
         if name in self._now:
-            return Value(node.output, self._now[name].tensor, None, self._now[name].bounds)
-        return Value(node.output, self._tensor(node, name, node.output))
+            return Value(record, self._now[name].tensor, None, self._now[name].bounds)
+        return Value(record, self._tensor(refuse, name, record))
 
-    def assign(self, node: Node) -> None:
-        """New contents."""
-        name, value = self._name(node), node.input(1)
-        self._tensor(node, name, value.record)
+    def assign(self, refuse: Refuse, name: str, value: Value) -> None:
+        """New contents of a variable, for what follows and for the next run."""
+        self._tensor(refuse, name, value.record)
         self._now[name] = value
 
-    def state(self, node: Node, record: TensorRecord) -> Value:
+    def state(self, refuse: Refuse, record: TensorRecord) -> Value:
         """Contents of a variable tensor at this place of the program; at first all are the zero point."""
         if record not in self._states:
             name, count = record.label, 2
@@ -187,10 +165,7 @@ class Contents:
                 name, count = f"{record.label}_{count}", count + 1
             self._states[record] = name
             self._first[name] = np.full(record.shape, record.zero[0] if record.zero.size else 0, record.numpy)
-        name = self._states[record]
-        if name in self._now:
-            return self._now[name]
-        return Value(record, self._tensor(node, name, record))
+        return self.read(refuse, self._states[record], record)
 
     def assign_state(self, record: TensorRecord, value: Value) -> None:
         """New contents of a variable tensor, for what follows and for the next run."""

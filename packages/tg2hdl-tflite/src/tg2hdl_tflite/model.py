@@ -18,7 +18,7 @@ from tg2hdl_tflite.constant_channels import without_constant_channels
 from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, read_file
 from tg2hdl_tflite.graph import run_graph
-from tg2hdl_tflite.plugin import ROUNDINGS
+from tg2hdl_tflite.roundings import ROUNDINGS
 from tg2hdl_tflite.value import Value, dtype_of
 
 __all__ = ["DEFAULT_LIMIT", "TfliteModel"]

@@ -119,7 +119,7 @@ class Node:
         record = self.graph.tensors[self.record.inputs[place]] if self.has(place) else None
         if record is None or not record.is_variable:
             raise self.refuse(f"input {place} is not a variable tensor", "export the model again")
-        return self.contents.state(self, record)
+        return self.contents.state(self.refuse, record)
 
     def constant(self, place: int) -> Array:
         """Contents of an operand that must be a constant."""

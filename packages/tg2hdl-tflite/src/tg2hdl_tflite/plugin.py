@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tg2hdl_ir.plugins.descriptors import FrontEndDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_tflite.roundings import ROUNDINGS
 
 if TYPE_CHECKING:
     from tg2hdl_tflite.model import TfliteModel
 
-__all__ = ["ROUNDINGS", "command_options", "is_tflite_file", "load_file", "tg2hdl_frontends"]
-
-ROUNDINGS = ("tflite-micro", "tflite-reference")
-"""Arithmetics of codes: TensorFlow Lite Micro's, and that of LiteRT's reference kernels."""
+__all__ = ["command_options", "is_tflite_file", "load_file", "tg2hdl_frontends"]
 
 
 def is_tflite_file(head: bytes) -> bool:

@@ -12,8 +12,21 @@ __all__ = ["assign_variable", "call_once", "read_variable", "var_handle"]
 @operator("CALL_ONCE", version=1)
 def call_once(node: Node) -> Any:
     """Its graph gives variables their first contents; it was read before."""
-    node.contents.check(node)
+    graph = node.subgraph("InitSubgraphIndex")
+    if others := sorted({o.name for o in graph.operators} - {"VAR_HANDLE", "ASSIGN_VARIABLE"}):
+        raise node.refuse(
+            f"first contents of variables are computed by {', '.join(others)}",
+            "initialize variables by constants",
+        )
     return []
+
+
+def _name(node: Node) -> str:
+    handle = node.record.inputs[0] if node.record.inputs else -1
+    handles = node.contents.handles(node.graph)
+    if handle not in handles:
+        raise node.refuse("a handle that no VAR_HANDLE of the graph makes", "export the model again")
+    return handles[handle]
 
 
 @operator("VAR_HANDLE", version=1)
@@ -25,11 +38,11 @@ def var_handle(node: Node) -> Any:
 @operator("READ_VARIABLE", version=1)
 def read_variable(node: Node) -> Any:
     """Contents at this place of the program."""
-    return node.contents.read(node)
+    return node.contents.read(node.refuse, _name(node), node.output)
 
 
 @operator("ASSIGN_VARIABLE", version=1)
 def assign_variable(node: Node) -> Any:
     """New contents, for what follows and for the next run."""
-    node.contents.assign(node)
+    node.contents.assign(node.refuse, _name(node), node.input(1))
     return []

@@ -123,3 +123,19 @@ def test_wrong_pairs(path, state, message):
     with pytest.raises(InputError) as error:
         OnnxModel(path, state=state)
     assert error.value.message == message
+
+
+def test_a_file_with_state_is_quantized(path):
+    frames = RNG.normal(size=(60, FRAME)).astype(np.float32)
+    quantized = tg2hdl.quantize(path, frames, sequences=True, state=STATE)
+    scores = np.array([score for score, _, _ in runtime_frames(path, frames[:, None])]).reshape(-1)
+    found = quantized.evaluate(frames)[0].reshape(-1)
+    assert np.abs(found - scores).max() < 0.05 * np.abs(scores).max()
+    accelerator = tg2hdl.compile(quantized, frames[:1])
+    assert [i.name for i in accelerator.inputs] == ["frame"]
+    assert set(accelerator.state) == {"h", "tail"}
+    expected = quantized.evaluate(frames[:5])
+    for n, frame in enumerate(frames[:5]):
+        result = accelerator.golden(frame, codes=False)
+        for found, values in zip(result.values(), expected, strict=True):
+            np.testing.assert_array_equal(found, values[n])

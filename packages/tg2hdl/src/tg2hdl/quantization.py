@@ -17,9 +17,11 @@ from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_backend import TensorSpec, tensor_graph
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
+from tg2hdl_backend.tinygrad_adapter.tensor_graph import stateful_graph
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_ir.turns import compiles
-from tg2hdl_quant.graph import QuantizeOptions, quantize_graph
+from tg2hdl_quant.graph import QuantizationReport, QuantizeOptions, quantize_graph
 
 __all__ = ["first_samples", "quantize", "samples_as_declared"]
 
@@ -34,6 +36,7 @@ def quantize(
     bits: int | Mapping[str, int] | None = None,
     labels: npt.ArrayLike | None = None,
     batched: bool = True,
+    sequences: bool = False,
     options: QuantizeOptions | None = None,
     **further: Any,
 ) -> QuantizedModel:
@@ -48,6 +51,10 @@ def quantize(
         time, with a batch axis of size 1 in front unless a file declares an input of the sample's own shape.
     batched : bool
         Whether to add that axis; without, the model gets exactly ``samples[i]``.
+    sequences : bool
+        Whether the samples are the steps of one sequence, in their order: what the model updates in place is carried
+        from sample to sample.  Its state becomes integers that stay in the design, and
+        ``report.error_by_position`` of the result has the error at each step.
     bits : int or mapping of str to int, optional
         Width of activations and weights (bits, 2 to 16); 8 unless given.  A mapping gives widths of the weights of
         single layers by the names of the report, as the option `layers`.
@@ -110,9 +117,51 @@ def quantize(
     elif batched:
         arrays = [a[:, None] for a in arrays]
     with step(f"quantizing with {len(arrays[0])} samples"):
-        graph = tensor_graph(model, *(a[0] for a in arrays))
-        made = quantize_graph(graph, arrays, chosen, labels)
-        return QuantizedModel(made, getattr(model, "output_names", None))
+        names = getattr(model, "output_names", None)
+        if not sequences:
+            graph = tensor_graph(model, *(a[0] for a in arrays))
+            return QuantizedModel(quantize_graph(graph, arrays, chosen, labels), names)
+        graph, first = stateful_graph(model, *(a[0] for a in arrays))
+        if labels is not None or len({len(a) for a in arrays}) != 1:
+            raise InputError(
+                "sequences=True takes no labels, and as many samples of each input",
+                hint="leave labels out, and give arrays of one length",
+            )
+        states, results = _run_in_order(graph, arrays, list(first.values()))
+        made = quantize_graph(graph, [*arrays, *states], chosen, states=len(states))
+        model = QuantizedModel(made, names, first)
+        return _with_errors(model, arrays, results)
+
+
+def _run_in_order(
+    graph: TensorGraph, arrays: Sequence[Array], first: Sequence[Array]
+) -> tuple[list[Array], list[Array]]:
+    """States before each sample and outputs of each, as the float graph carries them on."""
+    count = len(graph.outputs) - len(first)
+    state, before, results = [a[None] for a in first], [], []
+    for number in range(len(arrays[0])):
+        before.append(state)
+        found = evaluate_graph(graph, [*(a[number : number + 1] for a in arrays), *state])
+        results.append(found[:count])
+        state = found[count:]
+    columns = (zip(*rows, strict=True) for rows in (before, results))
+    states, outputs = ([np.concatenate(column) for column in each] for each in columns)
+    return states, outputs
+
+
+def _with_errors(model: QuantizedModel, arrays: Sequence[Array], results: Sequence[Array]) -> QuantizedModel:
+    """The model with the error at each position in its report."""
+    found = model.evaluate(*arrays)
+    outputs = found if isinstance(found, tuple) else (found,)
+    steps = len(arrays[0])
+    squares = [
+        np.square(np.asarray(a, np.float64) - b).reshape(steps, -1)
+        for a, b in zip(outputs, results, strict=True)
+    ]
+    errors = np.sqrt(np.concatenate(squares, axis=1).mean(axis=1))
+    assert isinstance(model.report, QuantizationReport), "it was quantized"
+    model.report = replace(model.report, error_by_position=tuple(errors.tolist()))
+    return model
 
 
 def first_samples(samples: Sequence[Any] | Mapping[str, Any], batched: bool) -> list[Any] | dict[str, Any]:

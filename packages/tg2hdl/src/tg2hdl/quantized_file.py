@@ -32,13 +32,18 @@ def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
     Raises
     ------
     InputError
-        For a model that was imported with its scales.
+        For a model that was imported with its scales, or has state.
     """
     quantized = model.quantized
     if not isinstance(model.report, QuantizationReport):
         raise InputError(
             f"model {quantized.graph.name} was imported with its scales",
             hint="keep the file that it was read from",
+        )
+    if model.first_state:
+        raise InputError(
+            f"model {quantized.graph.name} has state, which a .npz file does not hold",
+            hint="compile the quantized model in Python: tg2hdl.compile(quantized, x)",
         )
     arrays: dict[str, np.ndarray] = {}
     nodes = []

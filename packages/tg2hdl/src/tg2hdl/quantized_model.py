@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_backend import TensorFunction, tensor_graph
+from tg2hdl_backend.tinygrad_adapter.capture import substitute
+from tg2hdl_backend.tinygrad_adapter.tensor_function import stored_tensor
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_ir.turns import compiles
@@ -38,28 +40,74 @@ class QuantizedModel:
     report : QuantizationReport or ImportReport
     input_names, output_names : tuple of str
         As in the file, or the parameters of the function; `output_names` is None where outputs have no names.
+    first_state : dict of str to ndarray
+        First contents of the state, in integers, by name; each run of the model continues from the run before.
+
+    Parameters
+    ----------
+    states : mapping of str to ndarray, optional
+        First contents of the last inputs of the graph, which are state: its last outputs are their next contents.
     """
 
-    def __init__(self, quantized: QuantizedGraph, output_names: Sequence[str] | None = None) -> None:
-        self.quantized = quantized
-        self._function = TensorFunction(quantized.graph)
+    def __init__(
+        self,
+        quantized: QuantizedGraph,
+        output_names: Sequence[str] | None = None,
+        states: Mapping[str, Array] | None = None,
+    ) -> None:
+        count = len(quantized.inputs) - len(states or {})
+        self.first_state = {
+            name: quantized.quantize_input(count + n, array)
+            for n, (name, array) in enumerate((states or {}).items())
+        }
+        self._structure = quantized.graph.structure
+        self._outputs = len(quantized.outputs) - len(self.first_state)
+        self.quantized = replace(
+            quantized,
+            inputs=quantized.inputs[:count],
+            outputs=quantized.outputs[: self._outputs],
+            input_types=quantized.input_types[:count],
+            output_types=quantized.output_types[: self._outputs],
+        )
+        self._function = TensorFunction(
+            replace(quantized.graph, structure=None) if states else quantized.graph
+        )
         self.graph: TensorGraph = quantized.graph
         self.report: QuantizationReport | ImportReport = quantized.report
-        self.inputs = self._function.inputs
-        self.input_names = self._function.input_names
+        self.inputs = self._function.inputs[:count]
+        self.input_names = self._function.input_names[:count]
         self.output_names = None if output_names is None else tuple(output_names)
         self.__name__ = self._function.__name__
-        self.__signature__ = self._function.__signature__
+        signature = self._function.__signature__
+        self.__signature__ = signature.replace(parameters=list(signature.parameters.values())[:count])
+        self._state = {name: stored_tensor(codes) for name, codes in self.first_state.items()}
+        self._codes = dict(self.first_state)
 
     def __call__(self, *inputs: Any) -> Any:
         """Integers for Tensors of integers; float values for float arrays."""
         if not any(isinstance(x, np.ndarray) for x in inputs):
-            return self._function(*inputs)
+            return self._run(*inputs)
         return self.dequantize(self.reference(*self.quantize_input(*inputs)))
 
+    def _run(self, *inputs: Any) -> Any:
+        """Integers of the outputs for Tensors of integers; updates the Tensors of the state."""
+        if not self._state:
+            return self._function(*inputs)
+        results = self._function(*inputs, *self._state.values())
+        outputs, after = results[: self._outputs], [r.contiguous() for r in results[self._outputs :]]
+        for tensor, new in zip(self._state.values(), after, strict=True):
+            tensor.assign(new)
+        if self._structure is not None:
+            return substitute(self._structure, outputs)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
     def named_weights(self) -> Mapping[str, Any]:
-        """Integer constants by name."""
-        return self._function.named_weights()
+        """Integer constants and the state by name."""
+        return {**self._function.named_weights(), **self._state}
+
+    def reset(self) -> None:
+        """Start over: `reference`, and calls with arrays, begin with the first contents of the state."""
+        self._codes = dict(self.first_state)
 
     def quantize_input(self, *inputs: npt.ArrayLike) -> tuple[Array, ...]:
         """Integers of the inputs: rounded half to even and clipped; a missing batch axis of size 1 is added.
@@ -69,7 +117,7 @@ class QuantizedModel:
         InputError
             For a missing input, another shape, or elements that are not finite.
         """
-        specs = self._function.inputs
+        specs = self.inputs
         if len(inputs) != len(specs):
             raise InputError(
                 f"{len(inputs)} inputs for a model of {len(specs)}",
@@ -89,18 +137,35 @@ class QuantizedModel:
         return tuple(found)
 
     def reference(self, *integers: Array) -> Any:
-        """Integer outputs in numpy, independent of tinygrad; the bits that the hardware gives."""
-        outputs = [o[0] for o in self.quantized.reference(*(np.asarray(i)[None] for i in integers))]
+        """Integer outputs in numpy, independent of tinygrad; the bits that the hardware gives.
+
+        A model with state continues from the call before; see `reset`.
+        """
+        outputs = self._step([np.asarray(i) for i in integers], self._codes)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
+    def _step(self, integers: Sequence[Array], state: dict[str, Array]) -> list[Array]:
+        """Integer outputs of a run, whose state is updated."""
+        results = [o[0] for o in self.quantized.reference(*(i[None] for i in (*integers, *state.values())))]
+        state |= dict(zip(state, results[self._outputs :], strict=True))
+        return results[: self._outputs]
+
     def evaluate(self, *samples: npt.ArrayLike) -> Any:
-        """Values of the outputs for many samples, in numpy: arrays as `quantize` was given them."""
+        """Values of the outputs for many samples, in numpy: arrays as `quantize` was given them.
+
+        For a model with state they are a sequence, which begins with its first contents.
+        """
         integers = []
-        for number, (spec, given) in enumerate(zip(self._function.inputs, samples, strict=True)):
+        for number, (spec, given) in enumerate(zip(self.inputs, samples, strict=True)):
             array = np.asarray(given)
             array = array.reshape(len(array), *spec.shape)
             integers.append(self.quantized.quantize_input(number, array))
-        outputs = self.quantized.reference(*integers)
+        if self.first_state:
+            state = dict(self.first_state)
+            steps = [self._step(each, state) for each in zip(*integers, strict=True)]
+            outputs = [np.stack(column) for column in zip(*steps, strict=True)]
+        else:
+            outputs = self.quantized.reference(*integers)
         return self.dequantize(outputs[0] if len(outputs) == 1 else tuple(outputs))
 
     def dequantize(self, outputs: Any) -> Any:

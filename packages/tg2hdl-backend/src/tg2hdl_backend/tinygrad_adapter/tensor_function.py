@@ -6,7 +6,8 @@ import inspect
 from keyword import iskeyword
 from typing import Any
 
-from tinygrad import Tensor
+import numpy.typing as npt
+from tinygrad import Device, Tensor
 from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend.tinygrad_adapter.capture import substitute
@@ -15,7 +16,7 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, tinygrad_dt
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
 
-__all__ = ["TensorFunction"]
+__all__ = ["TensorFunction", "stored_tensor"]
 
 
 class TensorFunction:
@@ -72,6 +73,11 @@ class TensorFunction:
             label = self.graph.nodes[number].label or "constant"
             found[label if label not in found else f"{label}_{number}"] = tensor
         return found
+
+
+def stored_tensor(array: npt.NDArray[Any]) -> Tensor:
+    """A Tensor with contents of its own, which a model may update."""
+    return Tensor(array, device=Device.DEFAULT).realize()
 
 
 def _apply(node: TensorNode, operands: list[Tensor]) -> Tensor:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tinygrad import Tensor
+import numpy.typing as npt
+from tinygrad import Device, Tensor
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.capture import describe_outputs
@@ -25,7 +26,7 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, GraphBuilder, TensorGraph
 from tg2hdl_ir.turns import compiles
 
-__all__ = ["tensor_graph"]
+__all__ = ["stateful_graph", "tensor_graph"]
 
 _REDUCTIONS = {Ops.ADD: "sum", Ops.MAX: "max", Ops.MUL: "prod"}
 _SAME = {"DETACH", "CONTIGUOUS", "CONTIGUOUS_BACKWARD", "COPY"}
@@ -43,30 +44,65 @@ def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph
     InputError
         For an example that is missing or that the model refuses, or a model that looks at data.
     UnsupportedError
-        For an operation that a graph of tensors cannot express, such as an update in place.
+        For an operation that a graph of tensors cannot express, or a model with state.
+    """
+    graph, first = stateful_graph(model, *example_inputs)
+    if first:
+        raise UnsupportedError(
+            f"the model updates {', '.join(first)} in place",
+            where=f"model {model_name(model)}",
+            hint="quantize it with sequences=True, which carries its state from sample to sample",
+        )
+    return graph
+
+
+@compiles
+def stateful_graph(
+    model: Callable[..., Any], *example_inputs: Any
+) -> tuple[TensorGraph, dict[str, npt.NDArray[Any]]]:
+    """As `tensor_graph`, also for a model that updates its own tensors: they are further inputs and outputs.
+
+    Returns
+    -------
+    graph : TensorGraph
+        Its last inputs are the state before a run, under the names of the tensors, its last outputs the state after it.
+    first : dict of str to ndarray
+        First contents of the state, in this order.
     """
     function, names = called_function(model, example_inputs)
     names = getattr(function, "input_names", names)
     specs = [spec_of(n, e) for n, e in zip(names, example_inputs, strict=True)]
     arguments = [Tensor.empty(*s.shape, dtype=tinygrad_dtype(s.dtype)) for s in specs]
-    weights = {tensor.uop.base: (name, tensor) for name, tensor in reachable_tensors(model).items()}
+    held = reachable_tensors(model)
+    with with_finite_numbers():
+        result, outputs, updated = result_graph(model, arguments)
+        # An expression that the model updates needs a buffer of its own; reading its value stores it.
+        expressions = [name for name in updated if not _is_stored(held[name].uop)]
+        first = {name: numpy_of(held[name]) for name in updated}
+        kept = {name: held[name] for name in updated}
+        kept |= {name: Tensor(first[name], device=Device.DEFAULT).realize() for name in expressions}
+        moved = {name: kept[name].uop for name in expressions}
+        if moved:
+            result, outputs, updated = result_graph(model, arguments, moved)
+    weights = {t.uop.base: (name, t) for name, t in held.items() if name not in updated}
     reader = _Reader(f"model {model_name(model)}", weights)
     inputs = [
         reader.add_input(argument, n, spec.name)
         for n, (argument, spec) in enumerate(zip(arguments, specs, strict=True))
     ]
-    with with_finite_numbers():
-        result, outputs = result_graph(model, arguments)
+    states = [reader.add_input(kept[name], len(specs) + n, name) for n, name in enumerate(updated)]
     structure, _ = describe_outputs(result, outputs)
-    numbers = tuple(reader.read(t.uop) for t in outputs)
-    return TensorGraph(
+    numbers = [reader.read(t.uop) for t in outputs]
+    numbers += [reader.read(uop) for uop in updated.values()]
+    graph = TensorGraph(
         model_name(function),
         tuple(reader.builder.nodes),
-        tuple(inputs),
-        numbers,
-        tuple(s.name for s in specs),
+        (*inputs, *states),
+        tuple(numbers),
+        (*(s.name for s in specs), *updated),
         structure,
     )
+    return graph, first
 
 
 class _Reader:
@@ -109,6 +145,9 @@ class _Reader:
         filled = _first_contents(uop)
         if filled is not None:
             return (filled,)
+        if uop.op is Ops.AFTER:
+            place, window, value = self._update(uop)
+            return (value,) if window is None else (place, value)
         one = uop.op.name.lower() in MOVEMENT or uop.op.name in _SAME or uop.op is Ops.REDUCE
         return tuple(uop.src[:1] if one else uop.src)
 
@@ -136,6 +175,8 @@ class _Reader:
         sources = tuple(self._known[s] for s in self._operands(uop))
         if _first_contents(uop) is not None:
             return self._reshape(self.builder.cast(sources[0], _dtype(uop)), shape)
+        if uop.op is Ops.AFTER:
+            return self._updated(uop)
         name = uop.op.name
         if name in _SAME:
             return sources[0]
@@ -158,6 +199,39 @@ class _Reader:
                 hint="take the operation out of the model, or compile the float model",
             )
         return self.builder.elementwise(name, *self._typed(uop, sources), dtype=_dtype(uop), label=label)
+
+    def _update(self, uop: UOp) -> tuple[UOp, UOp | None, UOp]:
+        """The tensor that an update writes, the part of it that is written (None for all of it), and the new values."""
+        place, *effects = uop.src
+        effect = effects[0] if len(effects) == 1 else None
+        if effect is not None and effect.op is Ops.STORE and effect.src[0] is place:
+            return place, None, effect.src[1]
+        if effect is not None and effect.op is Ops.AFTER and len(effect.src) == 2:
+            window, store = effect.src
+            shrinks = window.op is Ops.SHRINK and window.src[0] is place
+            if shrinks and store.op is Ops.STORE and store.src[0] is window:
+                return place, window, store.src[1]
+        raise UnsupportedError(
+            "an update in place of something else than a tensor or a slice of it",
+            where=self._where,
+            hint="assign to the whole tensor, or to a slice with constant bounds and step 1",
+        )
+
+    def _updated(self, uop: UOp) -> int:
+        """A tensor after an update in place."""
+        place, window, value = self._update(uop)
+        made = self.builder.cast(self._known[value], _dtype(uop))
+        shape = tuple(int(s) for s in uop.shape)
+        if window is None:
+            return self._reshape(made, shape)
+        bounds = _movement_arg(window, tuple(int(s) for s in window.shape))
+        inside = np.zeros(shape, np.bool_)
+        inside[tuple(slice(low, high) for low, high in bounds)] = True
+        around = tuple((low, size - high) for (low, high), size in zip(bounds, shape, strict=True))
+        dtype = _dtype(uop)
+        spread = self.builder.add("pad", (made,), shape, dtype, around)
+        mask = self.builder.const(inside, DType.BOOL)
+        return self.builder.elementwise("WHERE", mask, spread, self._known[place], dtype=dtype)
 
     def _typed(self, uop: UOp, sources: tuple[int, ...]) -> list[int]:
         """Operands, literals without a width in the type of the others."""
@@ -216,6 +290,12 @@ class _Reader:
         return self._reshape(
             self.builder.reduce(_REDUCTIONS[kind], source, removed, _dtype(uop), label), shape
         )
+
+
+def _is_stored(uop: UOp) -> bool:
+    """Whether a tensor is a buffer with contents."""
+    base = uop.base
+    return base.op is Ops.BUFFER and bool(single_buffer(base).base.is_allocated())
 
 
 def _first_contents(uop: UOp) -> UOp | None:

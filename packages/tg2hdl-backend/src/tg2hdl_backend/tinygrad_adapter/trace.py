@@ -174,27 +174,49 @@ def _scheduled(model: Any, tensors: Sequence[Tensor]) -> None:
         ) from error
 
 
-def result_graph(model: Callable[..., Any], arguments: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
-    """What `model` returns for empty tensors, and the tensors in it with their graphs; nothing is scheduled.
+def result_graph(
+    model: Callable[..., Any], arguments: Sequence[Tensor], stored: Mapping[str, UOp] | None = None
+) -> tuple[Any, list[Tensor], dict[str, UOp]]:
+    """What `model` returns for empty tensors, the tensors in it with their graphs, and its own tensors that it updates.
+
+    Nothing is scheduled.
+
+    Parameters
+    ----------
+    stored : mapping of str to UOp, optional
+        Buffers in the place of tensors that the model holds.
+
+    Returns
+    -------
+    result : Any
+    outputs : list of Tensor
+    updated : dict of str to UOp
+        New graphs of the tensors that the model holds and updates, by name.
 
     Raises
     ------
     InputError
         When the model fails, returns no tensor, or looks at the data.
     UnsupportedError
-        When the model computes or updates a tensor while it runs.
+        When the model computes a tensor while it runs.
     """
     found = Trace()
+    held = reachable_tensors(model)
     with settings(JIT=0, TRACEMETA=2), capture_into(found), unchanged_tensors():
+        for name, uop in (stored or {}).items():
+            held[name].uop = uop
+        before = {name: tensor.uop for name, tensor in held.items()}
         result = _run(model, plain_function(model), list(arguments))
+        _check_not_rebound(model, held)
         outputs = _materialized(result, model)
+        updated = {name: tensor.uop for name, tensor in held.items() if tensor.uop is not before[name]}
     if found.calls:
         raise UnsupportedError(
             "the model computes tensors while it runs",
             where=f"model {model_name(model)}",
-            hint="remove realize() from the model, and keep no state in it",
+            hint="remove realize() from the model",
         )
-    return result, outputs
+    return result, outputs, updated
 
 
 def plain_function(model: Any) -> Any:

@@ -51,6 +51,8 @@ class Lowering:
         What chooses the codes of weights.
     mean : mapping of int to ndarray, optional
         Means of the operands of layers with weights, for the correction of their biases.
+    states : int
+        How many of the last inputs are state, whose next contents are as many of the last outputs.
     """
 
     def __init__(
@@ -62,7 +64,12 @@ class Lowering:
         options: QuantizeOptions,
         rounding: WeightRounding,
         mean: Mapping[int, Array] | None = None,
+        states: int = 0,
     ) -> None:
+        inputs, outputs = plan.graph.inputs, plan.graph.outputs
+        first = len(inputs) - states, len(outputs) - states
+        self._states = dict(zip(inputs[first[0] :], outputs[first[1] :], strict=True))
+        self._read = outputs[: first[1]]
         self._mean = mean or {}
         self._plan = plan
         self._graph = plan.graph
@@ -90,7 +97,8 @@ class Lowering:
         """
         graph = self._graph
         inputs = tuple(self._value(n) for n in graph.inputs)
-        outputs = tuple(self._output(n) for n in graph.outputs)
+        outputs = tuple(self._output(n) for n in self._read)
+        outputs += tuple(self._next_state(*pair) for pair in self._states.items())
         unknown = sorted(set(self._options.layers) - {w.name for w in self._weights})
         if unknown:
             raise InputError(
@@ -99,6 +107,22 @@ class Lowering:
             )
         lowered = Lowered.of(graph, self._builder, inputs, outputs, self._floats.names)
         return replace(lowered, stored=tuple(self._stored), weights=tuple(self._weights))
+
+    def _next_state(self, before: int, after: int) -> Value:
+        """The new contents of a state, in its own integers: those that the next run begins with."""
+        value = self._value(before)
+        dtype = self._builder.nodes[value.node].dtype
+        if dtype.is_float:
+            return self._floats.value(after)
+        if not self._graph.nodes[after].dtype.is_float:
+            return self._value(after)
+        scale, low, high = float(value.scale), value.low, value.high
+        if self._plan.is_float(after):
+            quantizer = Quantizer(np.asarray(scale, np.float32), np.zeros((), np.int64), low, high)
+            made = self._floats.quantized(after, quantizer, dtype, self._name_in_float(after))
+        else:
+            made = self._at_scale(after, scale, low, high, after)
+        return replace(value, node=self._builder.cast(made, dtype))
 
     # Stored nodes
 
@@ -115,8 +139,11 @@ class Lowering:
             return self._floats.value(number)
         bits = self._scales.bits(number)
         offset: Array = np.zeros(())
-        if self._options.input_scales != "one" and has_feature_scales(
-            self._plan, self._observed[number], number
+        is_state = number in self._states
+        if (
+            not is_state
+            and self._options.input_scales != "one"
+            and has_feature_scales(self._plan, self._observed[number], number)
         ):
             bits = self._options.bits
             observed = self._observed[number]
@@ -132,7 +159,7 @@ class Lowering:
             unsigned = self._observed[number].low >= 0
             one, low, high = self._scales.symmetric(number, bits, unsigned)
             scale = np.asarray(one)
-            if not unsigned and self._scales.is_affine(number):
+            if not unsigned and not is_state and self._scales.is_affine(number):
                 scale, offset, high = self._scales.affine(number, bits)
                 low = 0
         dtype = code_type(low, high)

@@ -82,6 +82,7 @@ def quantize_graph(
     samples: Sequence[Array],
     options: QuantizeOptions | None = None,
     labels: npt.ArrayLike | None = None,
+    states: int = 0,
 ) -> QuantizedGraph:
     """Quantize a float graph to integers.
 
@@ -93,6 +94,9 @@ def quantize_graph(
     options : QuantizeOptions, optional
     labels : array_like of int, optional
         The right class of each sample, for the accuracies of the report.
+    states : int
+        How many of the last inputs are state, whose next contents are as many of the last outputs: these get the scale
+        of their input.
 
     Raises
     ------
@@ -116,7 +120,7 @@ def quantize_graph(
     observed = observe(simple, arrays, float_stored, options.seed)
     mean = means(simple, arrays, plan.weighted_operands()) if options.bias_correction else None
     rounding = WeightRounding(options.weight_rounding, simple, arrays)
-    lowered = Lowering(simple, plan, observed, method, options, rounding, mean).run()
+    lowered = Lowering(simple, plan, observed, method, options, rounding, mean, states).run()
     report = measure(graph, simple, lowered, arrays, classes, options, observed)
     return _quantized(graph, lowered, report)
 

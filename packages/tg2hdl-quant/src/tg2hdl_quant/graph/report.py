@@ -75,6 +75,8 @@ class QuantizationReport:
     in_float : tuple of str
         What was left in float.
     warnings : tuple of str
+    error_by_position : tuple of float
+        Root mean square error of the outputs at each position of a sequence, the state carried from its begin.
     """
 
     layers: tuple[LayerReport, ...]
@@ -85,6 +87,7 @@ class QuantizationReport:
     accuracy: float | None
     in_float: tuple[str, ...]
     warnings: tuple[str, ...]
+    error_by_position: tuple[float, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -118,6 +121,12 @@ class QuantizationReport:
             lines.append(f"agreement with the float model: {self.agreement:.2%}")
         if self.accuracy is not None and self.float_accuracy is not None:
             lines.append(f"accuracy: {self.accuracy:.2%}, float {self.float_accuracy:.2%}")
+        if self.error_by_position:
+            errors, part = np.array(self.error_by_position), -(-len(self.error_by_position) // 4)
+            lines.append(
+                f"error by position (RMS): {errors[:part].mean():.4g} in the first quarter, "
+                f"{errors[-part:].mean():.4g} in the last, at most {errors.max():.4g} at {int(errors.argmax())}"
+            )
         lines.append("left in float: " + (", ".join(self.in_float) or "nothing"))
         lines += [f"warning: {w}" for w in self.warnings]
         return "\n".join(lines)

@@ -49,8 +49,8 @@ class CompileOptions(LowerOptions):
     share_memories : bool
         Whether buffers that are not needed at the same time share block RAMs; neither results nor cycles change.
     on_chip_bits : int, optional
-        Bits of block RAM on the chip; ``weights="external"`` needs them.  A memory takes whole blocks, each with as many
-        bits per word as the family has.
+        Bits of block RAM on the chip; ``weights="external"`` needs them.  A memory takes whole blocks, each with as
+        many bits per word as the family has.
     memory_port : str
         Port to memory outside the chip: ``axi4``, ``wishbone`` (classic bursts), ``wishbone-pipelined``.
     memory : ExternalMemory, optional

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any
 
@@ -43,9 +43,7 @@ def steps_of(plan: HardwarePlan, leaf: LeafPlan) -> Iterator[StepValues]:
     before = 0
     for parent, loop in zip(parents, leaf.path, strict=False):
         # Where a core checks both ends of windows, the loops of its leaves are those of another kernel.
-        before += sum(
-            _steps(child) for child in takewhile(lambda child: not _same(child, loop), parent.loops)
-        )
+        before += sum(_steps(child) for child in _loops_before(loop, parent.loops))
     periods = [_steps(loop) // _bound(loop) for loop in leaf.path]
     for first in range(0, total, _CHUNK):
         numbers = np.arange(first, min(first + _CHUNK, total), dtype=np.int64)
@@ -59,10 +57,14 @@ def steps_of(plan: HardwarePlan, leaf: LeafPlan) -> Iterator[StepValues]:
         yield StepValues(plan, dict(zip(counters, bounds, strict=True)), counters, steps)
 
 
-def _same(one: LoopIR, other: LoopIR) -> bool:
-    """Whether two levels are of one axis, whose number is unique in a kernel."""
-    assert one.counter is not None and other.counter is not None, "only the root has no counter"
-    return one.counter.axis == other.counter.axis
+def _loops_before(loop: LoopIR, loops: Iterable[LoopIR]) -> Iterator[LoopIR]:
+    """The loops before the one of an axis, whose number is unique in a kernel."""
+    return takewhile(lambda other: _axis(other) != _axis(loop), loops)
+
+
+def _axis(loop: LoopIR) -> int:
+    assert loop.counter is not None, "only the root has no counter"
+    return loop.counter.axis
 
 
 def _bound(loop: LoopIR) -> int:

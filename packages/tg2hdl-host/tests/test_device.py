@@ -262,3 +262,26 @@ def test_spi_of_linux(monkeypatch, url, expected):
     with tg2hdl_host.connect(url, baud=2_000_000) as device:
         assert np.array_equal(device(inputs(1)[0]), result(inputs(1)[0]))
     assert opened == [expected, "closed"]
+
+
+@pytest.mark.parametrize("packet_run", [False, True])
+def test_no_disturbance_runs_a_step_twice_or_with_another_variable(packet_run, monkeypatch):
+    """A step of a state whose variable counts: every result shows all steps before it."""
+    monkeypatch.setattr("secrets.randbits", random.Random(4).getrandbits)
+    results = faults = 0
+    for seed in range(40):
+        line = DisturbedLine(FakeDevice(state=True, packet_run=packet_run, variable=True), 0.0, seed)
+        batch, total = inputs(10, seed), 0
+        try:
+            device = Device(line, timeout=0.01, attempts=30)
+            line.probability = (0.05, 0.15, 0.3)[seed % 3]
+            for n, x in enumerate(batch):
+                total += int(x.astype(int).sum()) + n
+                assert device(x, n=n).tolist() == [total, 2 * total, 3 * total]
+                results += 1
+        except tg2hdl_host.HostError:
+            continue
+        finally:
+            faults += line.faults
+    assert faults > 300
+    assert results > 350

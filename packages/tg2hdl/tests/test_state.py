@@ -455,3 +455,90 @@ def test_what_cannot_be_fed_back(chain, arguments, message):
     with pytest.raises(InputError) as error:
         chain.generate(**arguments)
     assert error.value.message == message
+
+
+class Layer:
+    def __init__(self):
+        self.weight = Tensor(RNG.integers(-8, 8, (6, 6)).astype(np.int32)).realize()
+        self.h = Tensor.zeros(1, 6, dtype="int32").contiguous().realize()
+
+    def __call__(self, x):
+        h = ((self.h + x @ self.weight) >> 2).clip(-100, 100)
+        self.h.assign(h)
+        return h
+
+
+class Stack:
+    def __init__(self):
+        self.first, self.second, self.third = Layer(), Layer(), Layer()
+
+    def __call__(self, x):
+        return self.third(self.second(self.first(x)))
+
+
+@pytest.mark.parametrize("host_state", [True, False])
+def test_state_of_equal_layers_that_share_a_core(host_state):
+    stack, x = Stack(), RNG.integers(-9, 9, (1, 6)).astype(np.int32)
+    options = tg2hdl.CompileOptions(ports=("uart",), host_state=host_state)
+    accelerator = tg2hdl.compile(stack, x, options=options)
+    layers = [layer.weight.numpy().astype(int) for layer in (stack.first, stack.second, stack.third)]
+    states = [np.zeros((1, 6), int) for _ in layers]
+    with accelerator.session("amaranth") as session:
+        for _ in range(2):
+            value = x
+            for n, weight in enumerate(layers):
+                value = states[n] = np.clip((states[n] + value @ weight) >> 2, -100, 100)
+            np.testing.assert_array_equal(session.run(x).output, value)
+            for name, state in zip(("first.h", "second.h", "third.h"), states, strict=True):
+                np.testing.assert_array_equal(session.state[name], state)
+            states[1] = np.arange(6)[None]
+            session.state["second.h"] = states[1].astype(np.int32)
+    reached = [b.title for b in accelerator.design.ports[0].serves.buffers if b.is_state]
+    assert len(reached) == (3 if host_state else 0)
+    assert accelerator.design.repeats_cores
+    cores = len(accelerator.design.core_plans)
+    assert cores < len(accelerator.kernels) - 2 if not host_state else cores > 2
+
+
+TOKENS, SIZE = 16, 8
+EMBEDDING = RNG.integers(-20, 20, (TOKENS, SIZE)).astype(np.int32)
+QUERY, KEY, VALUE = (RNG.integers(-8, 8, (SIZE, SIZE)).astype(np.int32) for _ in range(3))
+LOGITS = RNG.integers(-8, 8, (SIZE, TOKENS)).astype(np.int32)
+
+
+class Decoder:
+    """One layer of attention with caches of keys and values, in integers, and the next token."""
+
+    def __init__(self):
+        self.embedding, self.logits = Tensor(EMBEDDING), Tensor(LOGITS)
+        self.query, self.key, self.value = Tensor(QUERY), Tensor(KEY), Tensor(VALUE)
+        self.keys = Tensor.zeros(6, SIZE, dtype="int32").contiguous().realize()
+        self.values = Tensor.zeros(6, SIZE, dtype="int32").contiguous().realize()
+
+    def __call__(self, token, pos):
+        x = self.embedding[token[0]].reshape(1, SIZE)
+        self.keys[pos : pos + 1].assign(((x @ self.key) >> 2).clip(-256, 255)).realize()
+        self.values[pos : pos + 1].assign(((x @ self.value) >> 2).clip(-256, 255)).realize()
+        query = ((x @ self.query) >> 2).reshape(SIZE, 1)
+        scores = ((self.keys @ query).reshape(1, 6) >> 6).clip(0, 1000)
+        return ((x + ((scores @ self.values) >> 6)) @ self.logits).argmax(axis=1).cast("int32")
+
+
+def decoded(token):
+    keys, values = np.zeros((6, SIZE), int), np.zeros((6, SIZE), int)
+    for pos in range(6):
+        x = EMBEDDING[token][None].astype(int)
+        keys[pos], values[pos] = np.clip((x @ KEY) >> 2, -256, 255), np.clip((x @ VALUE) >> 2, -256, 255)
+        scores = np.clip((keys @ ((x @ QUERY) >> 2)[0])[None] >> 6, 0, 1000)
+        token = int(((x + ((scores @ values) >> 6)) @ LOGITS).argmax())
+        yield token
+
+
+def test_a_decoder_with_caches_writes_the_tokens_of_numpy():
+    decoder = tg2hdl.compile(Decoder(), np.zeros(1, np.int32), POSITION.bind(0), multipliers=4)
+    assert {t.stored.bit_width for t in decoder.state.tensors.values()} == {9}
+    for token in (3, 7):
+        decoder.reset()
+        assert [int(t[0]) for t in decoder.generate(token, engine="golden")] == list(decoded(token))
+    decoder.reset()
+    assert [int(t[0]) for t in decoder.generate(7, limit=4)] == list(decoded(7))[:4]

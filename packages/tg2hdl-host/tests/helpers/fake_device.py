@@ -12,7 +12,7 @@ RESULT = 1 << 1
 
 
 class FakeDevice:
-    """Holds ``y = sum(x) * [1, 2, 3]`` of eight bytes; `state` adds all results before."""
+    """Holds ``y = sum(x) * [1, 2, 3]`` of eight bytes; `state` adds all results before, `variable` adds ``n``."""
 
     def __init__(
         self,
@@ -21,6 +21,7 @@ class FakeDevice:
         state: bool = False,
         weights: bool = False,
         packet_run: bool = False,
+        variable: bool = False,
     ) -> None:
         buffers = [["x", "input", "int8", [1, 8], 0x80, "w"]]
         buffers += [["w", "weight", "int32", [3], 0x90, "w"]] if weights else []
@@ -34,7 +35,7 @@ class FakeDevice:
                 "buffers": buffers,
                 "outputs": ["y"],
                 "state": state,
-                "variables": [],
+                "variables": [["n", 0, 9]] if variable else [],
                 "packet_run": packet_run,
             }
         ).encode()
@@ -95,6 +96,7 @@ class FakeDevice:
             return 5
         self.put(0x20, number + 1)
         x = int(np.frombuffer(bytes(self.memory[0x80:0x88]), np.int8).astype(np.int64).sum())
+        x += self.word(0x40)
         self.total = self.total + x if self.state else x
         for n in range(3):
             self.put(0xA0 + 4 * n, self.total * self.word(0x90 + 4 * n))

@@ -48,6 +48,9 @@ class CompileOptions(LowerOptions):
         output register of the kernel multiplexer.
     share_memories : bool
         Whether buffers that are not needed at the same time share block RAMs; neither results nor cycles change.
+    host_state : bool
+        Whether host ports with a register map read and write what runs update in place.  Without it equal layers that
+        have state of their own can be one core: the host reaches one buffer of an array.
     on_chip_bits : int, optional
         Bits of block RAM on the chip; ``weights="external"`` needs them.  A memory takes whole blocks, each with as
         many bits per word as the family has.
@@ -74,6 +77,7 @@ class CompileOptions(LowerOptions):
     share_multipliers: bool = True
     share_units: bool = False
     share_memories: bool = True
+    host_state: bool = True
     on_chip_bits: int | None = None
     memory_port: str = "axi4"
     memory: ExternalMemory | None = None
@@ -97,7 +101,7 @@ class CompileOptions(LowerOptions):
                 f"ports={self.ports!r} is not a tuple of names", hint='give e.g. ports=("native",)'
             )
         shares = ("share_kernels", "share_multipliers", "share_units", "share_memories")
-        for name in ("fold_batchnorm", "cut_kernels", *shares):
+        for name in ("fold_batchnorm", "cut_kernels", "host_state", *shares):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")
 

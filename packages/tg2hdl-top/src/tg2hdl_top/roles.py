@@ -13,11 +13,11 @@ __all__ = ["buffer_roles"]
 def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, MemoryRole]:
     """Role of each buffer by number.
 
-    State is within reach of the host where a host port has a register map, unless runs overlap.
+    State is within reach of the host where a host port has a register map, unless runs overlap or `host_state` is off.
     """
     states = program.state_buffers()
-    reached = set(states)
-    if states and (options.schedule == "dataflow" or not need_identity(options.ports)):
+    reached = set(states) if options.host_state and options.schedule != "dataflow" else set()
+    if reached and not need_identity(options.ports):
         reached.clear()
     accesses = [call.accesses() for call in program.calls]
     written = set().union(*(writes for _, writes in accesses))

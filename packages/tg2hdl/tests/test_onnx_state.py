@@ -139,3 +139,21 @@ def test_a_file_with_state_is_quantized(path):
         result = accelerator.golden(frame, codes=False)
         for found, values in zip(result.values(), expected, strict=True):
             np.testing.assert_array_equal(found, values[n])
+
+
+def test_the_command_line_quantizes_and_runs_a_sequence(path, tmp_path):
+    frames = RNG.normal(size=(30, FRAME)).astype(np.float32)
+    np.save(tmp_path / "frames.npy", frames)
+    np.savez(tmp_path / "runs.npz", frame=frames[:4, None])
+    state = [f"--state={output}={name}" for output, name in STATE.items()]
+    command = ["quantize", str(path), "--samples", str(tmp_path / "frames.npy"), "--sequences", *state]
+    result = CliRunner().invoke(cli, [*command, "-o", str(tmp_path / "v.q.npz")])
+    assert result.exit_code == 0, result.output
+    assert "error by position (RMS)" in result.output
+    command = ["simulate", str(tmp_path / "v.q.npz"), "--set", str(tmp_path / "runs.npz")]
+    result = CliRunner().invoke(cli, [*command, "-o", str(tmp_path / "out.npz")])
+    assert result.exit_code == 0, result.output
+    expected = tg2hdl.quantize(path, frames, sequences=True, state=STATE).evaluate(frames[:4])
+    with np.load(tmp_path / "out.npz") as found:
+        for array, values in zip(found.values(), expected, strict=True):
+            np.testing.assert_array_equal(array, values)

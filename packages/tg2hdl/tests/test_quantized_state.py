@@ -5,8 +5,8 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl.quantized_file import save_quantized
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl.quantized_file import load_quantized, save_quantized
+from tg2hdl_ir.errors import UnsupportedError
 
 RNG = np.random.default_rng(8)
 FEATURES, HIDDEN, CLASSES, STEPS = 5, 6, 3, 120
@@ -98,14 +98,20 @@ def test_the_state_stays_in_the_design_as_integers(quantized):
     np.testing.assert_array_equal(first.reshape(-1), quantized.evaluate(X[:1]).reshape(-1))
 
 
-def test_a_model_with_state_needs_samples_in_order(spotter, quantized, tmp_path):
+def test_a_model_with_state_needs_samples_in_order(spotter):
     with pytest.raises(UnsupportedError, match="the model updates h, tail in place") as error:
         tg2hdl.quantize(spotter, X)
     assert (
         error.value.hint == "quantize it with sequences=True, which carries its state from sample to sample"
     )
-    with pytest.raises(InputError, match=r"has state, which a \.npz file does not hold"):
-        save_quantized(quantized, tmp_path / "q.npz")
+
+
+def test_a_file_holds_the_state(quantized, tmp_path):
+    save_quantized(quantized, tmp_path / "q.npz")
+    loaded = load_quantized(tmp_path / "q.npz")
+    np.testing.assert_array_equal(loaded.evaluate(X[:9]), quantized.evaluate(X[:9]))
+    assert list(loaded.first_state) == list(quantized.first_state)
+    assert loaded.report == quantized.report
 
 
 def test_a_model_without_state_is_quantized_as_ever():

@@ -32,20 +32,15 @@ def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
     Raises
     ------
     InputError
-        For a model that was imported with its scales, or has state.
+        For a model that was imported with its scales.
     """
-    quantized = model.quantized
+    quantized = model.whole
     if not isinstance(model.report, QuantizationReport):
         raise InputError(
             f"model {quantized.graph.name} was imported with its scales",
             hint="keep the file that it was read from",
         )
-    if model.first_state:
-        raise InputError(
-            f"model {quantized.graph.name} has state, which a .npz file does not hold",
-            hint="compile the quantized model in Python: tg2hdl.compile(quantized, x)",
-        )
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {f"state{n}": a for n, a in enumerate(model.first_state.values())}
     nodes = []
     for number, node in enumerate(quantized.graph.nodes):
         if node.op == "const":
@@ -64,7 +59,8 @@ def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
         "input_types": [t.name for t in quantized.input_types],
         "output_types": [t.name for t in quantized.output_types],
         "nodes": nodes,
-        "report": asdict(quantized.report),
+        "states": list(model.first_state),
+        "report": asdict(model.report),
         **borders,
     }
     write_file(path, npz_bytes({"document": np.array(json.dumps(document)), **arrays}, compressed=True))
@@ -96,7 +92,10 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
             hint="quantize the model again",
         )
     try:
-        return QuantizedModel(_graph(document, arrays))
+        graph = _graph(document, arrays)
+        states = {str(name): arrays[f"state{n}"] for n, name in enumerate(document.get("states", []))}
+        _check_states(graph, list(states.values()))
+        return QuantizedModel(graph, None, states)
     except (
         InputError,
         UnsupportedError,
@@ -161,6 +160,22 @@ def _graph(document: Any, arrays: dict[str, np.ndarray]) -> QuantizedGraph:
     if [len(types[0]), len(types[1])] != [len(inputs), len(outputs)]:
         raise ValueError("not as many types as inputs and outputs")
     return QuantizedGraph(graph, inputs, outputs, made_of(QuantizationReport, document["report"]), *types)
+
+
+def _check_states(quantized: QuantizedGraph, first: list[np.ndarray]) -> None:
+    """First contents of the last inputs, and as many last outputs of their shapes and types."""
+    graph, count = quantized.graph, len(first)
+    if count >= len(graph.outputs) or count > len(graph.inputs):
+        raise ValueError(f"{count} states of {len(graph.inputs)} inputs and {len(graph.outputs)} outputs")
+    last = len(graph.inputs) - count, len(graph.outputs) - count
+    for n, array in enumerate(first):
+        before, after = graph.nodes[graph.inputs[last[0] + n]], graph.nodes[graph.outputs[last[1] + n]]
+        expected = before.shape, before.dtype
+        if (after.shape, after.dtype) != expected or (array.shape, array.dtype) != (
+            before.shape,
+            before.dtype.numpy(),
+        ):
+            raise ValueError(f"state {n} does not fit its input")
 
 
 def _check_border(value: Value, node: TensorNode) -> None:

@@ -33,6 +33,8 @@ class QuantizedModel:
     ----------
     quantized : QuantizedGraph
         The integer graph with the scales at its borders.
+    whole : QuantizedGraph
+        The same with the state among its borders.
     graph : TensorGraph
         Integer operations only.
     inputs : tuple of TensorSpec
@@ -60,6 +62,7 @@ class QuantizedModel:
             name: quantized.quantize_input(count + n, array)
             for n, (name, array) in enumerate((states or {}).items())
         }
+        self.whole = quantized
         self._structure = quantized.graph.structure
         self._outputs = len(quantized.outputs) - len(self.first_state)
         self.quantized = replace(

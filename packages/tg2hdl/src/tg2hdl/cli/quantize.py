@@ -49,6 +49,11 @@ Examples:
     is_flag=True,
     help="Samples are whole inputs: no batch axis of size 1 is put in front, as for recurrent states.",
 )
+@click.option(
+    "--sequences",
+    is_flag=True,
+    help="Samples are the steps of one sequence, in order: the state of the model is carried from each to the next.",
+)
 @click.option("--labels", metavar="FILE", help="Correct class of each sample (.npy), for accuracies.")
 @click.option("--bits", type=int, default=8, show_default=True, help="Width of activations and weights.")
 @click.option("--weight-bits", type=int, help="Width of weights.  [default: --bits]")
@@ -99,6 +104,7 @@ def quantize_command(
     model: str,
     samples: str,
     no_batch: bool,
+    sequences: bool,
     file_options: dict[str, Any],
     labels: str | None,
     per_tensor: bool,
@@ -124,6 +130,8 @@ def quantize_command(
         del options["rounding"]
     options["per_channel"] = not per_tensor
     targets = None if labels is None else read_arrays(labels, ["labels"])[0]
+    if sequences and search:
+        raise InputError("--sequences goes without --search", hint="quantize with widths of your own")
     if search:
         file, arrays = _loaded(model, samples, given, batched, file_options)
         found = _searched(progress, file, arrays, targets, multipliers, options | {"batched": batched})
@@ -144,10 +152,16 @@ def quantize_command(
     target = Path(output or f"{file.label}.q.npz")
     with stage(progress, f"quantizing {file.label}"):
         if form.quantize is not None and form == file.front_end:
+            if sequences:
+                raise InputError(
+                    f"--sequences goes without -o {target.name}",
+                    hint="write a .npz file, which keeps the state",
+                )
             arguments = (file.path, arrays, target, options, targets)
             report = registry().call(form, "quantize", *arguments, batched=batched, **file_options)
         elif form.write is not None:
-            quantized = quantize(file.model, arrays, labels=targets, batched=batched, **options)
+            options |= {"batched": batched, "sequences": sequences}
+            quantized = quantize(file.model, arrays, labels=targets, **options)
             report = quantized.report
             registry().call(form, "write", quantized, target)
         else:

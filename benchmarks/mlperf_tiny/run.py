@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import tg2hdl
+from tg2hdl_ir.errors import CapacityError
 from tg2hdl_synth import part_named
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_tflite import TfliteModel
@@ -99,14 +100,14 @@ def place(folder: Path, name: str, row: dict[str, Any], given: argparse.Namespac
         options=tg2hdl.CompileOptions(target="ecp5"),
         part=given.place,
     )
-    result = accelerator.synthesize(given.place, seeds=given.seeds)
-    row.setdefault("placed", {})[f"{given.place} {count}"] = {
-        "date": date.today().isoformat(),
-        "cycles": accelerator.predicted_cycles,
-        "fmax": result.fmax,
-        "seeds": given.seeds,
-        "cells": result.to_dict(),
-    }
+    found: dict[str, Any] = {"date": date.today().isoformat(), "cycles": accelerator.predicted_cycles}
+    row.setdefault("placed", {})[f"{given.place} {count}"] = found
+    try:
+        result = accelerator.synthesize(given.place, seeds=given.seeds)
+    except CapacityError as error:
+        found["refused"] = error.message
+    else:
+        found |= {"fmax": result.fmax, "seeds": given.seeds, "result": result.to_dict()}
     yield
 
 
@@ -156,27 +157,21 @@ def table(record: dict[str, Any]) -> str:
         (row["task"], *item) for row in record["networks"].values() for item in row.get("placed", {}).items()
     ]
     if placed:
-        lines += [
-            "",
-            "## Placed and routed",
-            "",
-            "| network | part | multipliers | seeds | Fmax | cycles | latency |",
-        ]
-        lines.append("|---|---|---|---|---|---|---|")
-        for task, key, found in placed:
-            part, count = key.split()
-            latency = _time(found["cycles"] / found["fmax"])
-            cells = [
-                task,
-                part,
-                count,
-                str(found["seeds"]),
-                f"{found['fmax']:.1f} MHz",
-                f"{found['cycles']:,}",
-                latency,
-            ]
-            lines.append("| " + " | ".join(cells) + " |")
+        head = ("network", "part", "multipliers", "seeds", "Fmax", "cycles", "latency")
+        lines += ["", "## Placed and routed", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for task, key, found in placed:
+        part, count = key.split()
+        reached = (
+            ["-", found["refused"], f"{found['cycles']:,}", "-"] if "refused" in found else _reached(found)
+        )
+        lines.append("| " + " | ".join([task, part, count, *reached]) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _reached(found: dict[str, Any]) -> list[str]:
+    """Seeds, Fmax, cycles and latency of a design that was placed."""
+    latency = _time(found["cycles"] / found["fmax"])
+    return [str(found["seeds"]), f"{found['fmax']:.1f} MHz", f"{found['cycles']:,}", latency]
 
 
 def _time(microseconds: float) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_tflite import TfliteModel
 from tg2hdl_tflite.testing import Network, run_golden, run_micro
 
 pytest.importorskip("tflite_micro", reason="tflite-micro, the reference, is not installed")
@@ -125,3 +128,14 @@ def test_lstm(kind: str, seed: int) -> None:
 @pytest.mark.parametrize("kind", ["INT16", "INT8", "FLOAT32"])
 def test_svdf(kind: str, seed: int) -> None:
     compare(*svdf(np.random.default_rng(seed), kind))
+
+
+def test_a_long_sequence(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(lstm(np.random.default_rng(0), "FLOAT32", steps=1000)[0])
+    with pytest.raises(UnsupportedError) as caught:
+        TfliteModel(tmp_path / "net.tflite")
+    assert str(caught.value).splitlines()[1:] == [
+        "  note: operator 0, UNIDIRECTIONAL_SEQUENCE_LSTM version 2, tensor 't15': a sequence of 1000 steps, "
+        "which are hardware of their own each (at most 256)",
+        "  hint: export it for fewer steps: the state stays from one run to the next",
+    ]

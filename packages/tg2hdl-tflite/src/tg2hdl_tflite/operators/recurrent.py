@@ -29,8 +29,8 @@ _INT32 = -(1 << 31), 1 << 31
 _INT16 = LIMITS["INT16"]
 _ARGUMENT = 2.0**-12
 """Scale of the sums of a gate; its results have the scale 2^-15."""
-_GATES = ("input", "forget", "cell", "output")
-# Places of the operands, in the order of `_GATES`.
+_MOST_STEPS = 256
+# Places of the operands: those of the input gate, the forget gate, the cell and the output gate.
 _FROM_INPUT, _FROM_OUTPUT, _BIAS = (1, 2, 3, 4), (5, 6, 7, 8), (12, 13, 14, 15)
 _OUTPUT_STATE, _CELL_STATE = 18, 19
 _UNUSED = {
@@ -77,6 +77,11 @@ def lstm(node: Node) -> Any:
         raise node.refuse(
             f"a sequence of shape {x.record.shape} for weights of {cells.from_input.shape}",
             "export the model again",
+        )
+    if int(sequence.shape[1]) > _MOST_STEPS:
+        raise node.refuse(
+            f"a sequence of {sequence.shape[1]} steps, which are hardware of their own each (at most {_MOST_STEPS})",
+            "export it for fewer steps: the state stays from one run to the next",
         )
     output, cell = node.state(_OUTPUT_STATE), node.state(_CELL_STATE)
     step = _integer_steps if node.is_codes(x, wide=True) else _float_steps

@@ -241,8 +241,8 @@ REFUSED = [
     ),
     (
         ("simulate", "model.py", "--set", "x.npz", "--vcd", "run.vcd"),
-        "bad input: --set goes without --data, --vcd and --check\n"
-        "  hint: simulate one of the inputs by --data FILE.npy\n",
+        "bad input: --set goes without --data, --variable, --vcd and --check\n"
+        "  hint: simulate one of the inputs by --data FILE.npy; FILE.npz of --set may have variables by name\n",
     ),
     (("demo", "--images", "999"), "bad input: 999 images of digits are asked for\n  hint: give 1 to 360\n"),
 ]

@@ -14,6 +14,7 @@ from tg2hdl_backend import capture
 from tg2hdl_backend.testing import PROGRAMS
 from tg2hdl_ir import IROp, KernelIR, Tg2hdlError, ValidationError
 from tg2hdl_ir.nodes import IRValue
+from tg2hdl_ir.passes import instrument
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_top import CompileOptions, compile_program
@@ -24,6 +25,12 @@ OPTIONS = (
     {"multipliers": 16, "float_order": "relaxed"},
     {"multipliers": 4, "schedule": "overlap"},
 )
+
+
+@pytest.fixture(autouse=True)
+def _known_rewrites(monkeypatch):
+    """Wrong rewrites of a test are not entered for the tests after it."""
+    monkeypatch.setattr(instrument, "_known", instrument.known_passes())
 
 
 @pytest.mark.parametrize(

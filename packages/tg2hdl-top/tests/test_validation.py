@@ -22,6 +22,7 @@ from tg2hdl_ir import (
 )
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.golden.kernel import evaluate_within
+from tg2hdl_ir.passes import instrument
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
@@ -32,6 +33,12 @@ from tg2hdl_top.validation.rewrites import RewriteCheck
 from tg2hdl_top.validation.slices import few_iterations, iterations_at
 
 PROGRAM, *_ = layer()
+
+
+@pytest.fixture(autouse=True)
+def _known_rewrites(monkeypatch):
+    """Wrong rewrites of a test are not entered for the tests after it."""
+    monkeypatch.setattr(instrument, "_known", instrument.known_passes())
 
 
 def with_other_ops(kernel, old: str, new: str):

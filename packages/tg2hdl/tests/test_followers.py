@@ -116,7 +116,7 @@ def sums(accelerator: Accelerator) -> list[Any]:
 
 
 CASES = {
-    # Channels at once, of which a word is done every eight cycles; pixels at once, every 72 cycles.
+    # Channels at once: a word is done every eight cycles. Pixels at once: every 72 cycles.
     "1x1": (Layer(16), (8, 12, 12), 16, 2),
     "3x3": (Layer(8, 3, pad=1), (8, 8, 8), 16, 1),
     # A sum of eight products in two cycles: one element at a time.

@@ -34,7 +34,7 @@ ALWAYS = (Span(-1, _END),)
 
 
 def run_times(design: Design) -> list[Span]:
-    """When each call runs: places in the order of calls, of which a follower shares one, or cycles of fixed starts."""
+    """When each call runs: its place in the order of calls, shared by a follower, or its cycles where starts are fixed."""
     starts, beside = design.sequencer.starts, dict(design.sequencer.followers)
     if not starts:
         places = [n - 1 if n in beside else n for n in range(len(design.kernels))]

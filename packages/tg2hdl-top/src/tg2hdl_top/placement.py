@@ -58,8 +58,8 @@ class Placed:
     bounded : callable
         The plan of a call by its number that checks both ends of its windows; see `with_both_bounds`.
     follower : callable
-        Plans of a call and of one after it by their numbers, of which the second keeps the pace of the first with as
-        few lanes as that takes; None where there is none.
+        Plans of a call and of one after it by their numbers: the second keeps the pace of the first with as few
+        lanes as that takes.  None where there is none.
     """
 
     plans: list[HardwarePlan]

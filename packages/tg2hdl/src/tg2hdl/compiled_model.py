@@ -266,7 +266,7 @@ class CompiledModel:
         Parameters
         ----------
         first : array or sequence of arrays
-            The first input; or several, such as the tokens of a prompt, of which only the last one's result is given.
+            The first input; or several, such as the tokens of a prompt: results start with that of the last one.
         stop : array or number, optional
             The result whose output equals it is the last one.
         limit : int, optional

@@ -20,7 +20,7 @@ MOST_STEPS = 1 << 25
 """Steps of all kernels up to which their accesses are enumerated."""
 
 Follower = Callable[[int, int], tuple[HardwarePlan, HardwarePlan] | None]
-"""Plans of two kernels, of which the second keeps the pace of the first."""
+"""Plans of two kernels; the second keeps the pace of the first."""
 
 
 def with_followers(

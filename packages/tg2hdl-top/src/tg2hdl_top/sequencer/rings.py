@@ -25,7 +25,7 @@ class Pair(NamedTuple):
 def with_rings(
     memories: Sequence[MemoryPlan], pairs: Mapping[int, Pair], family: FamilyDef
 ) -> list[MemoryPlan]:
-    """The memories, of which those between the kernels of pairs have as few words as suffice.
+    """The memories; those between the kernels of a pair have as few words as suffice.
 
     Parameters
     ----------

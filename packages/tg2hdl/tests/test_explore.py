@@ -193,6 +193,13 @@ def test_an_unknown_part_lists_boards_and_parts():
     assert "ecp5-85k" in str(error.value)
 
 
+@pytest.mark.parametrize(("name", "meant"), [("ulx3s-85", "ulx3s-85f"), ("ice40up5k", "ice40-up5k")])
+def test_a_mistyped_part_is_answered_with_the_one_that_was_meant(name, meant):
+    with pytest.raises(InputError) as error:
+        tg2hdl.compile(squares, X, fit=name)
+    assert str(error.value).endswith(f"  hint: did you mean {meant}?")
+
+
 def test_limits_that_nothing_keeps(found):
     nothing = tg2hdl.explore(squares, X, part=PART, space=SPACE, limits={"latency": 3})
     with pytest.raises(CapacityError) as error:

@@ -34,7 +34,7 @@ ALWAYS = (Span(-1, _END),)
 
 
 def run_times(design: Design) -> list[Span]:
-    """When each call runs: its place in the order of calls, which a follower shares, or cycles where starts are fixed."""
+    """When each call runs: its place in the order of calls, which a follower shares, or cycles if starts are fixed."""
     starts, beside = design.sequencer.starts, dict(design.sequencer.followers)
     if not starts:
         places = [n - 1 if n in beside else n for n in range(len(design.kernels))]

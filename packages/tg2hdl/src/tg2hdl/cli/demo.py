@@ -144,7 +144,7 @@ def _print(console: Console, result: DemoResult) -> None:
     same += f", tinygrad {tinygrad} of {tinygrad}" if tinygrad else ""
     lines = Table.grid(padding=(0, 2))
     if saved := sum(kernel.cycles for kernel in result.kernels) - result.predicted_cycles:
-        lines.add_row("overlap", f"{saved:,} cycles, as kernels start before the one before is done")
+        lines.add_row("overlap", f"{saved:,} cycles: a kernel starts before the previous one is done")
     for label, text in (
         ("accuracy", f"float reference {reference}, hardware {hardware}"),
         ("images", f"{result.images}"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.plugins.registry import registry
@@ -23,9 +25,12 @@ def part_of(name: str) -> TargetDef:
         if board.name == name:
             return part_named(board.part)
     if name not in parts:
+        names = [board.name for board in boards]
+        meant = get_close_matches(name, [*names, *parts], 1)
+        listed = f"choose one of these boards, or a part: {', '.join(parts)}"
         raise InputError(
             f"there is no part or board {name!r}",
-            notes=(*registry().notes(), f"boards: {', '.join(board.name for board in boards)}"),
-            hint=f"choose one of these boards, or a part: {', '.join(parts)}",
+            notes=(*registry().notes(), f"boards: {', '.join(names)}"),
+            hint=f"did you mean {meant[0]}?" if meant else listed,
         )
     return parts[name]

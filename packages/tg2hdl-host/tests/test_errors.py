@@ -318,7 +318,7 @@ CASES = {
     "an unknown name in a dict": (
         lambda _: told()({"x": np.zeros((1, 8), np.int8), "z": 1}, n=1),
         UnfitInputError,
-        "'z' is no input of the design\n  at: write inputs\n  hint: inputs are x",
+        "'z' is not an input of the design\n  at: write inputs\n  hint: inputs are x",
     ),
     "infinite elements": (
         lambda _: quantized()(np.full((1, 8), np.inf)),

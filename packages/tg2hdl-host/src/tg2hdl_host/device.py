@@ -23,8 +23,9 @@ from tg2hdl_host.generation import Tensor, feedback_of
 from tg2hdl_host.image import MemoryImage
 from tg2hdl_host.link import Fault, Link, Transport
 from tg2hdl_host.protocol import Request
+from tg2hdl_host.state import DeviceState
 
-__all__ = ["Device", "DeviceState"]
+__all__ = ["Device"]
 
 _MAGIC, _RUNS, _START = 0x00, 0x20, 0x18
 _COUNTERS = {"runs": 0x20, "cycles": 0x24, "error": 0x28, "link_errors": 0x2C, "stalls": 0x30}
@@ -46,43 +47,6 @@ def _in_turn(method: _Method) -> _Method:
             return method(self, *given, **options)
 
     return run  # type: ignore[return-value]
-
-
-class DeviceState(Mapping[str, npt.NDArray[Any]]):
-    """State of a device by name; reading and writing go through the link, between runs."""
-
-    def __init__(
-        self,
-        names: Iterable[str],
-        read: Callable[[str], npt.NDArray[Any]],
-        write: Callable[[str, npt.ArrayLike], None],
-    ) -> None:
-        self._names = tuple(names)
-        self._read, self._write = read, write
-
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        return self._read(self._known(name))
-
-    def __setitem__(self, name: str, value: npt.ArrayLike) -> None:
-        self._write(self._known(name), value)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def _known(self, name: str) -> str:
-        if name not in self._names:
-            raise UnfitInputError(
-                f"the design has no state {name!r} within reach",
-                stage="state",
-                hint=f"its state is {', '.join(self._names)}" if self._names else "it has none",
-            )
-        return name
 
 
 class Device:
@@ -394,7 +358,7 @@ class Device:
             missing = [name for name in names if name not in given]
             if unknown or missing:
                 raise UnfitInputError(
-                    f"{unknown[0]!r} is no input of the design"
+                    f"{unknown[0]!r} is not an input of the design"
                     if unknown
                     else f"no array for {missing[0]!r}",
                     stage="write inputs",

@@ -60,47 +60,45 @@ def run_inputs(
     """Inputs of a run, with the values of variables as one dict; says on `console` where they are from.
 
     They are those of ``--data``, or random where ``--seed`` is given, or the values of the file's ``example_inputs``.
-    Zeros alone stand for shapes: then, and where a tensor has no contents, they are random with seed 0.  The file of
-    ``--data`` may have values of variables too.
+    Where these are all zeros, which only give shapes, and where a tensor has no contents, they are random with seed 0.
+    The file of ``--data`` may have values of variables too.
     """
-    values: dict[str, Any] = {}
-    arrays = _run_arrays(file, examples, accelerator, data, seed, console, values)
-    return _with_values(accelerator, arrays, values | dict(map(_named_value, variables)))
-
-
-def _run_arrays(
-    file: ModelFile,
-    examples: tuple[Any, ...],
-    accelerator: Accelerator,
-    data: tuple[str, ...],
-    seed: int | None,
-    console: Console,
-    values: dict[str, Any],
-) -> tuple[np.ndarray, ...]:
     if data and seed is not None:
         raise InputError(
             "--data goes without --seed, which is for random inputs", hint="leave one of them out"
         )
+    values: dict[str, Any] = {}
     if data:
-        names = [spec.name for spec in accelerator.inputs]
-        arrays = _split(data[0], accelerator, names, values) if len(data) == 1 else tuple(map(_one, data))
+        arrays, values = _split(data[0], accelerator) if len(data) == 1 else (tuple(map(_one, data)), {})
         arrays = _typed(arrays, accelerator)
         _say_inputs(console, ", ".join(data))
-        return arrays
+    else:
+        arrays = _example_arrays(file, examples, accelerator, seed, console)
+    return _with_values(accelerator, arrays, values | dict(map(_named_value, variables)))
+
+
+def _example_arrays(
+    file: ModelFile,
+    examples: tuple[Any, ...],
+    accelerator: Accelerator,
+    seed: int | None,
+    console: Console,
+) -> tuple[np.ndarray, ...]:
+    """The example inputs, random where `seed` is given or they have no contents."""
     arrays = random_inputs(accelerator.captured.inputs, seed or 0)
     drawn = f"random, seed {seed or 0}"
     if seed is not None or examples is not file.declared:
         _say_inputs(console, drawn)
         return arrays
     declared = f"example_inputs of {file.path.name}"
-    declared_values = example_values(examples)
-    known = [value for value in declared_values if value is not None]
+    values = example_values(examples)
+    known = [value for value in values if value is not None]
     if not any(map(np.any, known)):
         _say_inputs(console, f"{drawn} ({declared} has no values but zeros)")
         return arrays
-    empty = "" if len(known) == len(declared_values) else f"; {drawn} for tensors without contents"
+    empty = "" if len(known) == len(values) else f"; {drawn} for tensors without contents"
     _say_inputs(console, declared + empty)
-    return tuple(a if v is None else v for a, v in zip(arrays, declared_values, strict=True))
+    return tuple(a if v is None else v for a, v in zip(arrays, values, strict=True))
 
 
 def _say_inputs(console: Console, source: str) -> None:
@@ -117,16 +115,15 @@ def _named_value(text: str) -> tuple[str, int]:
         ) from None
 
 
-def _split(
-    path: str, accelerator: Accelerator, names: Sequence[str], values: dict[str, Any]
-) -> tuple[np.ndarray, ...]:
-    """Arrays of the inputs in a file; those of variables go into `values`."""
+def _split(path: str, accelerator: Accelerator) -> tuple[tuple[np.ndarray, ...], dict[str, Any]]:
+    """Arrays of the inputs in a file, and values of variables by name."""
     found = read_file(path)
+    values: dict[str, Any] = {}
     if isinstance(found, dict):
         own = {name: found[name] for name in accelerator.captured.variables if name in found}
         found = {name: array for name, array in found.items() if name not in own}
-        values |= {name: array.item() if array.size == 1 else array for name, array in own.items()}
-    return in_order(path, found, names)
+        values = {name: array.item() if array.size == 1 else array for name, array in own.items()}
+    return in_order(path, found, [spec.name for spec in accelerator.inputs]), values
 
 
 def _with_values(
@@ -146,8 +143,8 @@ def load_set(path: str, accelerator: Accelerator) -> list[tuple[Any, ...]]:
     The file may have values of variables too, an integer for each run.
     """
     specs = accelerator.inputs
-    values: dict[str, Any] = {}
-    arrays = _typed(_split(path, accelerator, [spec.name for spec in specs], values), accelerator)
+    arrays, values = _split(path, accelerator)
+    arrays = _typed(arrays, accelerator)
     shapes = [array.shape for array in arrays]
     fits = [s[1:] for s in shapes] == [tuple(spec.shape) for spec in specs]
     if not fits or len({shape[:1] for shape in shapes}) != 1 or not shapes[0][0]:

@@ -226,7 +226,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
     Raises
     ------
     ConnectionFailedError
-        For a name of no number.
+        For a name that is not one of a number type.
     """
     with suppress(TypeError, ValueError, SyntaxError):
         found: np.dtype[Any] = np.dtype(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -94,24 +95,18 @@ class Feedback(NamedTuple):
             value = fed_back
 
     def _inputs(self, first: Any) -> list[Array]:
-        array = np.asarray(first)
-        if (
-            array.size
-            and array.dtype != self.target.dtype
-            and np.array_equal(array, array.astype(self.target.dtype))
-        ):
-            array = array.astype(self.target.dtype)  # exact, such as a list of Python's integers
-        if array.size and array.dtype == self.target.dtype:
-            if array.size == int(np.prod(self.target.shape, dtype=int)) and array.ndim <= len(
-                self.target.shape
-            ):
-                return [array.reshape(self.target.shape)]
-            each = array.reshape(len(array), -1) if array.ndim else array.reshape(1, -1)
-            if each.shape[1] == int(np.prod(self.target.shape, dtype=int)):
-                return [row.reshape(self.target.shape) for row in each]
+        name, shape, dtype = self.target
+        size, array = math.prod(shape), np.asarray(first)
+        if array.size and array.dtype != dtype and np.array_equal(array, array.astype(dtype)):
+            array = array.astype(dtype)  # exact, such as a list of Python's integers
+        if array.size and array.dtype == dtype:
+            if array.size == size and array.ndim <= len(shape):
+                return [array.reshape(shape)]
+            if array.ndim and array.size == len(array) * size:
+                return [row.reshape(shape) for row in array]
         raise ValueError(
-            f"first has shape {array.shape} and type {array.dtype}; input {self.target.name!r} takes "
-            f"{self.target.shape} and {self.target.dtype}, or several of them"
+            f"first has shape {array.shape} and type {array.dtype}; input {name!r} takes "
+            f"{shape} and {dtype}, or several of them"
         )
 
 

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
-import tg2hdl_lower.planner
 from tg2hdl_backend import capture
 from tg2hdl_backend.testing import PROGRAMS
 from tg2hdl_ir import IROp, KernelIR, Tg2hdlError, ValidationError
 from tg2hdl_ir.nodes import IRValue
-from tg2hdl_ir.passes import instrument
-from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
+from tg2hdl_lower import planner
 from tg2hdl_top import CompileOptions, compile_program
+from tg2hdl_top.testing import changed_pass
 
 OPTIONS = (
     {"multipliers": 4},
@@ -25,12 +24,6 @@ OPTIONS = (
     {"multipliers": 16, "float_order": "relaxed"},
     {"multipliers": 4, "schedule": "overlap"},
 )
-
-
-@pytest.fixture(autouse=True)
-def _known_rewrites(monkeypatch):
-    """Wrong rewrites of a test are not entered for the tests after it."""
-    monkeypatch.setattr(instrument, "_known", instrument.known_passes())
 
 
 @pytest.mark.parametrize(
@@ -64,19 +57,12 @@ def with_lost_term(kernel: KernelIR) -> KernelIR:
 @pytest.mark.parametrize("model", [lambda x: x.sum(), lambda x: x.exp().sum(), lambda x: (x * x).mean()])
 @pytest.mark.parametrize("mode", ["auto", "full", "each"])
 def test_relaxed_sums_may_be_in_another_order_but_not_lose_a_term(
-    model: Callable[[Tensor], Tensor], mode: str, monkeypatch: pytest.MonkeyPatch
+    model: Callable[[Tensor], Tensor], mode: str
 ) -> None:
     program = capture(model, np.zeros(64, np.float32)).program
     options = CompileOptions(validate=mode, float_order="relaxed", multipliers=4)
     compile_program(program, options)
-    right = tg2hdl_lower.planner.balance
-
-    @ir_pass("balance", "a wrong one")
-    def wrong(kernel: KernelIR, **options: bool) -> KernelIR:
-        return with_lost_term(right(kernel, **options))
-
-    monkeypatch.setattr(tg2hdl_lower.planner, "balance", wrong)
-    with pytest.raises(ValidationError) as caught:
+    with changed_pass(planner, "balance", with_lost_term), pytest.raises(ValidationError) as caught:
         compile_program(program, options)
     assert any("made wrong by pass balance of" in note for note in caught.value.notes)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import tg2hdl_lower.planner
 from tg2hdl_ir import (
     DType,
     InputError,
@@ -22,23 +21,16 @@ from tg2hdl_ir import (
 )
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.golden.kernel import evaluate_within
-from tg2hdl_ir.passes import instrument
-from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_lower import planner
 from tg2hdl_top import CompileOptions, Design, compile_program
-from tg2hdl_top.testing import I8, I32, buffer, elementwise, gemv, layer
+from tg2hdl_top.testing import I8, I32, buffer, changed_pass, elementwise, gemv, layer
 from tg2hdl_top.validation.compare import WrongResult
 from tg2hdl_top.validation.rewrites import RewriteCheck
 from tg2hdl_top.validation.slices import few_iterations, iterations_at
 
 PROGRAM, *_ = layer()
-
-
-@pytest.fixture(autouse=True)
-def _known_rewrites(monkeypatch):
-    """Wrong rewrites of a test are not entered for the tests after it."""
-    monkeypatch.setattr(instrument, "_known", instrument.known_passes())
 
 
 def with_other_ops(kernel, old: str, new: str):
@@ -102,31 +94,28 @@ def test_the_reproducer_shows_the_difference(tmp_path):
     assert (results[0][0] != results[1][0]).any()
 
 
-def test_a_wrong_pass_of_planning_is_named(monkeypatch):
-    right = tg2hdl_lower.planner.forward_registers
+def with_minimum(kernel):
+    return with_other_ops(kernel, "max", "min")
 
-    @ir_pass("forward-registers", "a wrong one")
-    def wrong(kernel):
-        return with_other_ops(right(kernel), "max", "min")
 
-    monkeypatch.setattr(tg2hdl_lower.planner, "forward_registers", wrong)
-    with pytest.raises(ValidationError) as caught:
+def with_sum(kernel):
+    return with_other_ops(kernel, "mul", "add")
+
+
+def test_a_wrong_pass_of_planning_is_named():
+    with (
+        changed_pass(planner, "forward_registers", with_minimum),
+        pytest.raises(ValidationError) as caught,
+    ):
         compile_program(PROGRAM)
     assert caught.value.message.startswith(
         "a rewrite changed a result: kernel elementwise as planned, buffer "
     )
-    (note,) = (note for note in caught.value.notes if note.startswith("first made wrong"))
-    assert note.startswith("first made wrong by pass forward-registers of ")
-    assert note.endswith(", in elementwise")
+    assert "first made wrong by pass forward-registers of tg2hdl-ir, in elementwise" in caught.value.notes
 
 
-def test_lost_elements_are_seen_where_few_iterations_are_evaluated(monkeypatch):
-    right = tg2hdl_lower.planner.forward_registers
-
-    @ir_pass("forward-registers", "loses what is written in the middle")
-    def wrong(kernel):
-        kernel = right(kernel)
-
+def test_lost_elements_are_seen_where_few_iterations_are_evaluated():
+    def without_the_middle(kernel):
         def gated(_, statement):
             if not isinstance(statement, IRBufStore):
                 return statement
@@ -135,11 +124,13 @@ def test_lost_elements_are_seen_where_few_iterations_are_evaluated(monkeypatch):
 
         return replace(kernel, loop_tree=Rewriter(change=gated).loop(kernel.loop_tree))
 
-    monkeypatch.setattr(tg2hdl_lower.planner, "forward_registers", wrong)
     buffers = (buffer("x", "input", size=1500), buffer("y", "output", size=1500))
     program = ProgramIR("p", buffers, (KernelCall(elementwise("max", 1, 1500), (1, 0)),), (1,))
     for mode in ("auto", "full"):
-        with pytest.raises(ValidationError, match=r"1 of 1,500 elements differ, first at 700"):
+        with (
+            changed_pass(planner, "forward_registers", without_the_middle),
+            pytest.raises(ValidationError, match=r"1 of 1,500 elements differ, first at 700"),
+        ):
             compile_program(program, CompileOptions(validate=mode))
 
 
@@ -210,15 +201,11 @@ def test_of_large_programs_some_elements_are_compared(multipliers):
     assert found.notes == ("of the results of each call some elements are compared",)
 
 
-def test_a_wrong_pass_is_refused_and_named_in_large_programs(monkeypatch):
-    right = tg2hdl_lower.planner.forward_registers
-
-    @ir_pass("forward-registers", "a wrong one")
-    def wrong(kernel):
-        return with_other_ops(right(kernel), "mul", "add")
-
-    monkeypatch.setattr(tg2hdl_lower.planner, "forward_registers", wrong)
-    with pytest.raises(ValidationError, match=r"kernel gemv as planned, buffer .* elements differ") as caught:
+def test_a_wrong_pass_is_refused_and_named_in_large_programs():
+    with (
+        changed_pass(planner, "forward_registers", with_sum),
+        pytest.raises(ValidationError, match=r"kernel gemv as planned, buffer .* elements differ") as caught,
+    ):
         compile_program(large(), CompileOptions(validate="auto", multipliers=4))
     (note,) = (note for note in caught.value.notes if note.startswith("first made wrong"))
     assert note.startswith("first made wrong by pass forward-registers of ")

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-__all__ = ["I8", "I32", "SIZE", "X", "buffer", "check", "elementwise", "gemv", "golden", "layer", "simulate"]
+__all__ = [
+    "I8",
+    "I32",
+    "SIZE",
+    "X",
+    "buffer",
+    "changed_pass",
+    "check",
+    "elementwise",
+    "gemv",
+    "golden",
+    "layer",
+    "simulate",
+]
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,6 +42,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
+from tg2hdl_ir.passes.instrument import enter, ir_pass, pass_of
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import TopModule, compile_program
 
@@ -156,3 +174,29 @@ def layer() -> tuple[ProgramIR, Any, Any]:
     )
     calls = (KernelCall(gemv(SIZE, 20), (2, 1, 0)), KernelCall(elementwise("max", 1), (3, 2)))
     return ProgramIR("layer", buffers, calls, (3,)), w, x
+
+
+@contextmanager
+def changed_pass(module: ModuleType, name: str, change: Callable[[KernelIR], KernelIR]) -> Iterator[None]:
+    """Change each result of a pass inside the context, under the same name in the table of passes.
+
+    Parameters
+    ----------
+    module : module
+        The module that runs the pass.
+    name : str
+        The pass as this module imports it.
+    """
+    right = getattr(module, name)
+    entry = pass_of(right)
+
+    @wraps(right)
+    def changed(kernel: KernelIR, *args: Any, **options: Any) -> KernelIR:
+        return change(right(kernel, *args, **options))
+
+    try:
+        setattr(module, name, ir_pass(entry.name, entry.description, term=entry.term)(changed))
+        yield
+    finally:
+        setattr(module, name, right)
+        enter(entry)

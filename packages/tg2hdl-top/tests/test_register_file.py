@@ -8,6 +8,7 @@ from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_top.ports.axi_lite import AxiLiteErrorPort, AxiLitePort
 from tg2hdl_top.ports.register_file import RegisterFile
+from tg2hdl_top.ports.wishbone import WishboneErrorPort, WishbonePort
 from tg2hdl_top.register_map import RegisterMap
 
 SHAPE = HostShape(
@@ -97,6 +98,30 @@ def axi_answers(port):
 def test_refused_accesses_are_slverr_by_option_only():
     assert axi_answers(AxiLitePort(SHAPE)) == [0, 0, 0]
     assert axi_answers(AxiLiteErrorPort(SHAPE)) == [2, 2, 0]
+
+
+def wishbone_answers(port):
+    """ACK and ERR of a write of RUNS and a read of an empty address, which are refused, and of a write of ERROR."""
+    wb, found = port.outside.wb, []
+
+    async def bench(ctx):
+        for address, write in ((0x20, 1), (0xF0, 0), (0x28, 1)):
+            for name, value in {"adr": address >> 2, "we": write, "sel": 15, "cyc": 1, "stb": 1}.items():
+                ctx.set(getattr(wb, name), value)
+            found.append(await ctx.tick().sample(wb.ack, wb.err).until(wb.ack | wb.err))
+            ctx.set(wb.stb, 0)
+            await ctx.tick()
+
+    sim = Simulator(port)
+    sim.add_clock(1e-8)
+    sim.add_testbench(bench)
+    sim.run()
+    return found
+
+
+def test_refused_accesses_are_err_by_option_only():
+    assert wishbone_answers(WishbonePort(SHAPE)) == [(1, 0)] * 3
+    assert wishbone_answers(WishboneErrorPort(SHAPE)) == [(0, 1), (0, 1), (1, 0)]
 
 
 def test_registers_of_a_bus():

@@ -23,7 +23,7 @@ from tg2hdl_top.sequencer.plan import read_use, write_use
 __all__ = ["with_shared_memories"]
 
 LUTS_PER_BLOCK = 400
-"""LUTs for which a block RAM is exchanged: what the parts of an ECP5 have of both."""
+"""LUTs that are worth a block RAM: about the ratio of both in the parts of an ECP5."""
 
 LUTS_PER_BIT = 0.67
 """LUTs that select a bit among several sources, for each of them: two gated bits are a LUT, and so is their OR."""
@@ -104,8 +104,7 @@ class _Search:
         for memory in self.design.built_memories:
             array = arrays.get(memory.name)
             members = (memory,) if array is None else tuple(regions[name] for name in array.members)
-            kept = any(m.role.is_weight and m.role.host_writes for m in members)
-            kept |= memory.role.streamed or memory.ring > 0
+            kept = memory.ring or any(m.role.is_weight and m.role.host_writes for m in members)
             if memory.kind == "block" and blocks[memory.name] and not kept:
                 found.append(self._unit(memory, members, blocks[memory.name]))
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tg2hdl_ir.analysis.affine import AffineAnalysis
@@ -12,6 +12,7 @@ from tg2hdl_ir.nodes import (
     IRBufStore,
     IRCounter,
     IRItem,
+    IRStatement,
     IRValue,
     KernelIR,
     LoopIR,
@@ -86,24 +87,18 @@ def in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Turn]) 
     if kernel.registers or kernel.variables:
         return None
     flat = flatten(kernel)
-    leaf = flat.loop_tree
-    while leaf.loops:
-        if len(leaf.loops) > 1:
-            return None
-        leaf = leaf.loops[0]
-    loads = [s for s in leaf.statements() if isinstance(s, IRBufLoad) and s.buf_idx in buffers]
-    counters = [loop.counter for loop in flat.loop_tree.walk() if loop.counter is not None]
-    forms = [_strides(load.addr) for load in loads if load.gate is None]
-    strides = forms[0] if forms else None
-    if strides is None or len(loads) != len(buffers) or any(form != strides for form in forms):
+    nest = _nest(flat)
+    strides = None if nest is None else _read_strides(nest[-1].statements(), buffers)
+    if nest is None or strides is None:
         return None
+    counters = [loop.counter for loop in nest if loop.counter is not None]
     read = [Turn(strides[c], c.bound) for c in counters if c in strides and isinstance(c.bound, int)]
-    depth = kernel.buffer(loads[0].buf_idx).depth
-    if len(forms) < len(loads) or len(read) != len(counters) or not _is_complete(read, depth):
+    depth = kernel.buffer(next(iter(buffers))).depth
+    if len(read) != len(counters) or not _is_complete(read, depth):
         return None
     if len({counter.dtype for counter in counters}) != 1:
         return None
-    return _rebuilt(flat, leaf, strides, turns)
+    return _rebuilt(flat, nest[-1], strides, turns)
 
 
 def adds_in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Turn]) -> list[int] | None:
@@ -116,19 +111,12 @@ def adds_in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Tu
     list of int or None
         None for other kernels.
     """
-    path = [kernel.loop_tree]
-    while path[-1].loops:
-        if len(path[-1].loops) > 1:
-            return None
-        path.append(path[-1].loops[0])
-    statements = kernel.loop_tree.statements()
-    loads = [s for s in statements if isinstance(s, IRBufLoad) and s.buf_idx in buffers]
-    forms = [_strides(load.addr) for load in loads if load.gate is None]
-    counters = [loop.counter for loop in path if loop.counter is not None]
-    if len(forms) != len(buffers) or len(loads) != len(buffers) or kernel.variables:
+    nest = _nest(kernel)
+    strides = _read_strides(kernel.loop_tree.statements(), buffers)
+    if nest is None or strides is None or kernel.variables:
         return None
-    expected = dict(zip(counters, (turn.stride for turn in turns), strict=False))
-    if any(form != expected for form in forms) or [c.bound for c in counters] != [t.bound for t in turns]:
+    counters = [loop.counter for loop in nest if loop.counter is not None]
+    if [(strides.get(c), c.bound) for c in counters] != [(turn.stride, turn.bound) for turn in turns]:
         return None
     wide = [counter.axis for counter, turn in zip(counters, turns, strict=True) if turn.lanes > 1]
     return wide if len(wide) < 2 and wide != [counters[-1].axis] else None
@@ -189,6 +177,25 @@ def with_idle_steps(kernel: KernelIR, level: int, steps: int) -> KernelIR:
         return LoopIR.from_items(items, counter=loop.counter, axis_type=loop.axis_type)
 
     return replace(kernel, loop_tree=rebuilt(kernel.loop_tree, 0))
+
+
+def _nest(kernel: KernelIR) -> list[LoopIR] | None:
+    """The loops of a kernel from the root to the innermost one; None where two are beside each other."""
+    found = [kernel.loop_tree]
+    while found[-1].loops:
+        if len(found[-1].loops) > 1:
+            return None
+        found.append(found[-1].loops[0])
+    return found
+
+
+def _read_strides(statements: Iterable[IRStatement], buffers: Collection[int]) -> dict[IRCounter, int] | None:
+    """Strides at which buffers are read; None unless each has one load without a gate, all with the same ones."""
+    loads = [s for s in statements if isinstance(s, IRBufLoad) and s.buf_idx in buffers]
+    forms = [_strides(load.addr) for load in loads if load.gate is None]
+    if not forms or not len(forms) == len(loads) == len(buffers) or any(form != forms[0] for form in forms):
+        return None
+    return forms[0]
 
 
 def _strides(address: IRValue) -> dict[IRCounter, int] | None:

@@ -35,7 +35,7 @@ def with_reused_temporaries(
         number -= number in beside
         for buffer in call.buffers:
             first.setdefault(buffer, number)
-            last[buffer] = max(number, last.get(buffer, 0))
+            last[buffer] = number
     place: dict[int, int] = {}
     for buffers in groups.regions().values():
         free_after: dict[int, int] = {}

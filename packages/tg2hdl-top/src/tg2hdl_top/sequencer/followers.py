@@ -14,15 +14,12 @@ from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 from tg2hdl_top.sequencer.offsets import least_distance, times_of
 from tg2hdl_top.sequencer.plan import Sharing
-from tg2hdl_top.sequencer.rings import Pair, with_rings
+from tg2hdl_top.sequencer.rings import ROUNDS, Pair, with_rings
 
 __all__ = ["Followers", "find_followers"]
 
 _LEAST = 2
 """Cycles from the start of a run to that of the following one, whose core is then known."""
-
-_ROUNDS = 3
-"""Times that starts and rings are found again, since each depends on the other."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ def find_followers(
     cores = list(range(len(plans)) if cores is None else cores)
     found = _found(plans, list(memories), sharing, cores, arrays or {})
     # The word of a ring of one is read later than that of a memory: the kernel may start earlier, and so on.
-    for _ in range(_ROUNDS if found.delays else 0):
+    for _ in range(ROUNDS if found.delays else 0):
         before, found = found, _found(plans, found.memories, sharing, cores, arrays or {})
         if found.delays == before.delays:
             break

@@ -17,12 +17,9 @@ from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent
 from tg2hdl_top.sequencer.offsets import Offsets, smallest_offsets, times_of
 from tg2hdl_top.sequencer.orders import best_orders
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, Window
-from tg2hdl_top.sequencer.rings import Pair, with_rings
+from tg2hdl_top.sequencer.rings import ROUNDS, Pair, with_rings
 
 __all__ = ["OverlapSequencer", "windows_of"]
-
-ROUNDS = 3
-"""Times that starts and rings are found, since each depends on the other."""
 
 MAX_STEPS = 1 << 25
 """Steps of all kernels up to which their accesses are enumerated."""

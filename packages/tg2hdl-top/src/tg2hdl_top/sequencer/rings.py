@@ -11,7 +11,10 @@ from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 
-__all__ = ["Pair", "holds", "with_rings"]
+__all__ = ["ROUNDS", "Pair", "holds", "with_rings"]
+
+ROUNDS = 3
+"""Times that starts and rings are found, since each depends on the other."""
 
 
 class Pair(NamedTuple):

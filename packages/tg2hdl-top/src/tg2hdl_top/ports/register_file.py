@@ -7,13 +7,15 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
+from tg2hdl_top.ports.held_word import HeldWord, spread
+from tg2hdl_top.ports.run_state import RunState
 from tg2hdl_top.register_map import MAGIC, REGISTERS, VERSION, Access, RegisterMap
 
 __all__ = ["BusSignature", "RegisterFile"]
@@ -103,7 +105,7 @@ class RegisterFile(wiring.Component):
             first.eq(Cat(bus.address == w.address for w in windows)),
         ]
         begins = first.any()
-        state = _State(m, self, len(windows))
+        state = RunState(m, self.design, self._serves, self.link_error, len(windows))
         known, found = self._read_register(m, state)
         waiting = Signal()
         writers, readers = self._writers(m, waiting), self._readers(m)
@@ -112,7 +114,7 @@ class RegisterFile(wiring.Component):
         # Where the buffer that is accessed goes on.
         write_at, read_at = Signal.like(address), Signal.like(address)
         write_open, read_open = Signal(), Signal()
-        held = _HeldWord(address, hit) if self._has_bus else None
+        held = HeldWord(address, hit) if self._has_bus else None
         put_hit, put_data = (held.hit, held.data) if held else (hit, data)
         # Element of the word; half of an element of 64 bits.
         piece, half = Signal(range(4)), address[2]
@@ -312,10 +314,10 @@ class RegisterFile(wiring.Component):
         return (address == self._places["START"]) | (address == self._places.get("GO", -1))
 
     def _write_register(
-        self, m: Module, address: Value, data: Value, state: _State, answer: Callable[..., None]
+        self, m: Module, address: Value, data: Value, state: RunState, answer: Callable[..., None]
     ) -> None:
         places = self._places
-        written = _spread(self.bus.strobes) if self._has_bus else Const(-1, 32)
+        written = spread(self.bus.strobes) if self._has_bus else Const(-1, 32)
         stale: Value = (address == places["START"]) & ((data & written) != state.runs)
         with m.If(self._starts(address)):
             with m.If(state.partial.any()):
@@ -348,7 +350,7 @@ class RegisterFile(wiring.Component):
         with m.Else():
             answer(Access.ADDRESS)
 
-    def _read_register(self, m: Module, state: _State) -> tuple[Value, Value]:
+    def _read_register(self, m: Module, state: RunState) -> tuple[Value, Value]:
         """Whether the address of the bus has a value outside of windows, a cycle later; and the value, after two."""
         address = self.bus.address
         identity = int(self._serves.identity or "0", 16)
@@ -381,83 +383,9 @@ class RegisterFile(wiring.Component):
         return hits.any(), found
 
 
-class _State:
-    """Registers about the runs of a design."""
-
-    def __init__(self, m: Module, file: RegisterFile, windows: int) -> None:
-        design = file.design
-        self.runs, self.cycles, self.link_errors, self.stalls = (
-            Signal(32, name=name) for name in ("runs", "cycles", "link_errors", "stalls")
-        )
-        self.error, self.partial = Signal(3), Signal(max(1, windows))
-        self.enabled, self.pending = Signal(2, name="irq_enable"), Signal(2, name="irq_pending")
-        self.result, self.starting, self.occupied = Signal(), Signal(), Signal()
-        ended = Signal(8)
-        self.status = Cat(self.occupied, self.result, self.partial.any(), Const(0, 5), ended)
-        m.d.comb += self.occupied.eq(design.start | design.busy)
-        m.d.sync += [
-            design.start.eq(self.starting),
-            self.link_errors.eq(self.link_errors + file.link_error),
-            self.cycles.eq(self.cycles + design.busy),
-            ended.eq(ended + Cat(design.kernel_done).any()),
-        ]
-        width = max(1, file.map.serves.cycles.bit_length())
-        order = file.map.serves.order
-        self.ends = [Signal(width, name=f"end{n}") for n in range(len(order))]
-        done: list[Value] = list(design.kernel_done)
-        if len(done) < len(order):  # cores run several times, one run after the other
-            done = [Cat(*done).any() & (ended == n) for n in range(len(order))]
-        for pulse, end in zip(done, self.ends, strict=True):
-            with m.If(pulse):
-                m.d.sync += end.eq(self.cycles + 1)
-        with m.If(design.done):
-            m.d.sync += self.result.eq(1)
-        with m.If(self.starting):
-            m.d.sync += [self.runs.eq(self.runs + 1), self.cycles.eq(0), ended.eq(0), self.result.eq(0)]
-
-    def refuse(self, m: Module, code: int) -> None:
-        """Keep the code of the first refused access."""
-        if code != Access.OK:
-            m.d.sync += self.pending[1].eq(1)
-            with m.If(self.error == 0):
-                m.d.sync += self.error.eq(code)
-
-
-class _HeldWord:
-    """The last word that was written to a buffer, whose bytes may still come or change."""
-
-    def __init__(self, address: Value, hit: Value) -> None:
-        self.valid, self.data, self.strobes = Signal(), Signal(32), Signal(4)
-        self.address, self.hit = Signal.like(address, name="held_address"), Signal.like(hit, name="held_hit")
-
-    def take(self, m: Module, address: Value, hit: Value, data: Value, strobes: Value) -> None:
-        """Add the bytes of an access of this word, or begin a word."""
-        mask = _spread(strobes)
-        m.d.sync += [
-            self.address.eq(address),
-            self.hit.eq(hit),
-            self.valid.eq(1),
-            self.data.eq((self.data & ~mask) | (data & mask)),
-            self.strobes.eq(strobes | Mux(self.valid, self.strobes, 0)),
-        ]
-
-    def is_whole(self, piece: Value, size: Value) -> Value:
-        """Whether all bytes of an element of the word are there."""
-        whole: Value = Array(
-            (self.strobes.bit_select(piece, 1), self.strobes.word_select(piece[0], 2).all())
-            + 2 * (self.strobes.all(),)
-        )[size]
-        return whole
-
-
 def _last_piece(size: Value) -> Value:
     """Number of the last element of a word."""
     return Mux(size == 0, 3, Mux(size == 1, 1, 0))
-
-
-def _spread(strobes: Value) -> Value:
-    """The bits of the bytes whose flags are set."""
-    return Cat(flag.replicate(8) for flag in strobes)
 
 
 def _within(address: Value, base: int, span: int) -> Value:

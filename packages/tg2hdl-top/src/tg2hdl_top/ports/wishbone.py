@@ -34,15 +34,15 @@ class WishbonePort(HostPort):
     def __init__(self, serves: HostShape) -> None:
         bits = RegisterMap(serves, has_bus=True).address_bits
         bus = {
-            **{
-                "cyc": Out(1),
-                "stb": Out(1),
-                "we": Out(1),
-                "adr": Out(bits - 2),
-                "dat_w": Out(32),
-                "sel": Out(4),
-            },
-            **{"dat_r": In(32), "ack": In(1), "err": In(1)},
+            "cyc": Out(1),
+            "stb": Out(1),
+            "we": Out(1),
+            "adr": Out(bits - 2),
+            "dat_w": Out(32),
+            "sel": Out(4),
+            "dat_r": In(32),
+            "ack": In(1),
+            "err": In(1),
         }
         super().__init__(serves, wiring.Signature({"wb": Out(wiring.Signature(bus)), "irq": In(1)}))
 
@@ -61,8 +61,8 @@ class WishbonePort(HostPort):
                     bus.address.eq(Cat(Const(0, 2), wb.adr)),
                     bus.data.eq(wb.dat_w),
                     bus.write.eq(wb.we),
+                    bus.strobes.eq(wb.sel),
                 ]
-                m.d.sync += bus.strobes.eq(wb.sel)
                 m.next = "ACCESS"
             with m.State("ACCESS"):  # it ends even if the master gives up
                 m.d.comb += bus.valid.eq(1)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tg2hdl_ir.analysis.affine import AffineAnalysis
 from tg2hdl_ir.nodes import IRBufStore, IRConst, IRCounter, KernelIR
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.design import Design
 
-__all__ = ["ALWAYS", "Span", "lifetimes", "run_times", "writes_all"]
+__all__ = ["ALWAYS", "Span", "lifetimes", "run_times"]
 
 MOST_ELEMENTS = 1 << 22
 """Elements of a buffer up to which its stores are enumerated."""
@@ -60,7 +59,9 @@ def lifetimes(design: Design) -> dict[str, tuple[Span, ...]]:
         spans: list[Span] = []
         for k in users:
             reads, writes = accesses[k]
-            if number not in reads and number in writes and _writes_all(program, k, number):
+            call = program.calls[k]
+            slots = [slot for slot, n in call.slots.items() if n == number]
+            if number in writes - reads and _writes_all(call.kernel, slots, program.buffers[number].depth):
                 spans.append(times[k])
             elif not spans:
                 break
@@ -72,24 +73,15 @@ def lifetimes(design: Design) -> dict[str, tuple[Span, ...]]:
     return found
 
 
-def _writes_all(program: ProgramIR, call: int, buffer: int) -> bool:
-    kernel = program.calls[call].kernel
-    return any(
-        writes_all(kernel, idx, program.buffers[buffer].depth)
-        for idx, number in program.calls[call].slots.items()
-        if number == buffer
-    )
-
-
-def writes_all(kernel: KernelIR, buffer: int, elements: int) -> bool:
-    """Whether a kernel surely writes every element of a buffer."""
+def _writes_all(kernel: KernelIR, slots: Collection[int], elements: int) -> bool:
+    """Whether a kernel surely writes every element of a buffer, which it has in some slots."""
     loops = list(kernel.loop_tree.walk())
     if elements > MOST_ELEMENTS or any(not isinstance(loop.bound, int) for loop in loops):
         return False
     bounds = {loop.counter: int(loop.bound) for loop in loops if loop.counter is not None}  # type: ignore[arg-type]
     written, affine = np.zeros(elements, dtype=bool), AffineAnalysis()
     for store in kernel.loop_tree.statements():
-        if not isinstance(store, IRBufStore) or store.buf_idx != buffer:
+        if not isinstance(store, IRBufStore) or store.buf_idx not in slots:
             continue
         form = affine.of(store.addr)
         always = store.gate is None or (isinstance(store.gate, IRConst) and bool(store.gate.value))

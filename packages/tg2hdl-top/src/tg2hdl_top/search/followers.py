@@ -13,11 +13,9 @@ from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.repeats.pairs import followers_of
 from tg2hdl_top.sequencer import sequencer_named
 from tg2hdl_top.sequencer.followers import find_followers
+from tg2hdl_top.sequencer.overlap import MAX_STEPS
 
 __all__ = ["with_followers"]
-
-MOST_STEPS = 1 << 25
-"""Steps of all kernels up to which their accesses are enumerated."""
 
 Follower = Callable[[int, int], tuple[HardwarePlan, HardwarePlan] | None]
 """Plans of two kernels; the second keeps the pace of the first."""
@@ -49,7 +47,7 @@ def with_followers(
     made: dict[int, int] = {}
     for second, first in _pairs(followers_of(program), cores).items():
         a, b = plans[cores.index(first)], plans[cores.index(second)]
-        if not b.multipliers or a.steps() > MOST_STEPS or (found := follower(first, second)) is None:
+        if not b.multipliers or a.steps() > MAX_STEPS or (found := follower(first, second)) is None:
             continue
         if found[0] is a or cores.count(first) == cores.count(second):
             made[second] = first

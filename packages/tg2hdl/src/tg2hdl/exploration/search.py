@@ -22,8 +22,7 @@ __all__ = ["Search"]
 _Ladder: TypeAlias = list[tuple[dict[str, Any], CompileOptions]]
 
 _MARGIN = 1.25
-"""Factor of a part's cells from which a design is refused by those of a smaller one: of four models with 1 and 4
-multipliers, the cells of the larger design in those of its units were at least 0.85 of those of the smaller one."""
+"""Factor of a part's cells from which a design is refused by the cells of another one, taken in proportion to units."""
 _NEAR, _NEAR_MARGIN = 1.2, 1.03
 """Growth of the units up to which a design is similar, and the factor for it."""
 _CELLS = {"bram": "bram", "lut": "comb", "ff": "ff", "dsp": "dsp"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from tg2hdl.bench import versions
 __all__ = ["HERE", "write_record"]
 
 HERE = Path(__file__).parent
-_REFERENCES = ("onnx", "onnxruntime")
 
 
 def write_record(
@@ -36,7 +34,7 @@ def write_record(
         Further tables of the page, under their names: for example counts by reason.  An empty one is left out of the
         page.
     """
-    found = versions() | {name: metadata.version(name) for name in _REFERENCES}
+    found = versions("onnx", "onnxruntime")
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     record = {"date": date, "versions": found, "command": command, "totals": dict(totals)}
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,11 +11,9 @@ simulated hardware, and compares codes and cycles.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import logging
 import os
-import platform
 import time
 from datetime import date
 from pathlib import Path
@@ -25,6 +23,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.bench import versions
 from tg2hdl.compiled_model import CompiledModel
 from tg2hdl_synth import part_named
 from tg2hdl_synth.families.ecp5 import ECP5
@@ -103,11 +102,11 @@ def measure(folder: Path | None, name: str, multipliers: int, simulates: bool) -
 
 def table(record: dict[str, Any]) -> str:
     """The record as Markdown."""
-    versions = ", ".join(f"{k} {v}" for k, v in record["versions"].items())
+    tools = ", ".join(f"{k} {v}" for k, v in record["versions"].items())
     lines = [
         "# Block RAMs",
         "",
-        f"{record['date']}; {versions}. Made by `python benchmarks/memory/run.py`. DP16KD of an ECP5, counted from the "
+        f"{record['date']}; {tools}. Made by `python benchmarks/memory/run.py`. DP16KD of an ECP5, counted from the "
         "plan: with a memory for each buffer, and with memories that buffers share; with registers packed into block "
         "RAMs words are narrower. The smallest part has enough block RAMs; LUTs and multipliers are not counted.",
         "",
@@ -141,13 +140,7 @@ def main() -> None:
     folder = None if given.folder is None else Path(given.folder)
     target = HERE / "memory.json"
     before = json.loads(target.read_text())["networks"] if target.is_file() else {}
-    record: dict[str, Any] = {
-        "date": date.today().isoformat(),
-        "versions": {
-            "Python": platform.python_version(),
-            **{p: importlib.metadata.version(p) for p in ("tg2hdl", "tinygrad", "numpy")},
-        },
-    }
+    record: dict[str, Any] = {"date": date.today().isoformat(), "versions": versions()}
     for name in given.networks:
         if name != OWN and (folder is None or not (folder / f"{name}.tflite").is_file()):
             print(f"{name}: skipped, {folder or 'no folder'} has no {name}.tflite", flush=True)

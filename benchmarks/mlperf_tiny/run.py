@@ -15,11 +15,9 @@ one design, which takes up to an hour.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import logging
 import os
-import platform
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -28,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import tg2hdl
+from tg2hdl.bench import versions
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_synth import part_named
 from tg2hdl_synth.families.ecp5 import ECP5
@@ -112,11 +111,11 @@ def place(folder: Path, name: str, row: dict[str, Any], given: argparse.Namespac
 
 
 def table(record: dict[str, Any]) -> str:
-    versions = ", ".join(f"{k} {v}" for k, v in record["versions"].items())
+    tools = ", ".join(f"{k} {v}" for k, v in record["versions"].items())
     lines = [
         "# The networks of MLPerf Tiny",
         "",
-        f"{record['date']}; {versions}. Made by `python benchmarks/mlperf_tiny/run.py`. The int8 files of "
+        f"{record['date']}; {tools}. Made by `python benchmarks/mlperf_tiny/run.py`. The int8 files of "
         "mlcommons/tiny (commit 1afd2c9) as they are; each output code of the golden model is compared with "
         "that of TensorFlow Lite Micro. Cycles are those from start to done, with the input in its memory.",
         "",
@@ -207,15 +206,11 @@ def main() -> None:
             print(f"cp tiny/benchmark/training/{path} FOLDER/{name}.tflite")
         return
     logging.disable(logging.WARNING)
-    packages = ("tg2hdl", "tinygrad", "tflite-micro", "tflite", "numpy")
     target = HERE / "mlperf_tiny.json"
     rows = json.loads(target.read_text())["networks"] if target.is_file() else {}
     record: dict[str, Any] = {
         "date": date.today().isoformat(),
-        "versions": {
-            "Python": platform.python_version(),
-            **{p: importlib.metadata.version(p) for p in packages},
-        },
+        "versions": versions("tflite", "tflite-micro"),
     }
     for name in given.networks:
         do = place if given.place else measure

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.metadata
 import json
 import os
-import platform
 import re
 import shutil
 import tempfile
@@ -35,6 +33,7 @@ from models import MODELS, trained
 from onnxruntime_reference import onnxruntime_accuracy
 
 import tg2hdl
+from tg2hdl.bench import versions
 from tg2hdl_backend import tensor_graph
 from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.tensors import evaluate_graph
@@ -48,6 +47,7 @@ PACKAGES = FOLDER.parents[1] / "packages"
 CALIBRATION = 512
 ACCURACY = ("tg2hdl-ir/src/tg2hdl_ir/tensors", "tg2hdl-backend/src", "tg2hdl-quant/src")
 DESIGN = (*ACCURACY, "tg2hdl-ir/src", "tg2hdl-fp32/src", "tg2hdl-lower/src", "tg2hdl-top/src")
+LIBRARIES = ("scikit-learn", "mlxtend", "onnx", "onnxruntime")
 SOURCES = {"accuracy": ACCURACY, "hardware": DESIGN, "placed": DESIGN}
 """Folders of packages that decide about each group of figures."""
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -236,7 +236,7 @@ class Figures:
         figures = self.rows.setdefault(name, {}).setdefault(group, {})
         figures[key] = found | {"sources": self.sources[group]}
         self.rows = {n: self.rows[n] for n in MODELS if n in self.rows}
-        content = {"versions": versions(), "rows": self.rows}
+        content = {"versions": versions(*LIBRARIES), "rows": self.rows}
         (self._folder / "accuracy.json").write_text(json.dumps(content, indent=1) + "\n")
         (self._folder / "accuracy.md").write_text(table(self))
 
@@ -264,7 +264,7 @@ def table(figures: Figures) -> str:
         "model, of our int8 / of ONNX Runtime. Made by `python benchmarks/quant/run.py`, which goes on where it was "
         "interrupted; a dash was not measured yet, a star is of other sources than the rest of its table.",
         "",
-        "With " + ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
+        "With " + ", ".join(f"{name} {version}" for name, version in versions(*LIBRARIES).items()) + ".",
         "",
         "| model | test samples | float | wanted | " + " | ".join(columns) + " | agrees |",
         "|---|" + "---|" * (len(columns) + 4),
@@ -315,12 +315,6 @@ def _hardware_table(figures: Figures) -> list[str]:
             cells.append(str(placed.get("Fmax", "-")))
             lines.append(f"| {name} | {kind}{star} | " + " | ".join(cells) + " |")
     return lines
-
-
-def versions() -> dict[str, str]:
-    """Of Python and the packages that make the figures."""
-    names = ("tg2hdl", "tinygrad", "numpy", "scikit-learn", "mlxtend", "onnx", "onnxruntime")
-    return {"python": platform.python_version()} | {n: importlib.metadata.version(n) for n in names}
 
 
 def main() -> None:

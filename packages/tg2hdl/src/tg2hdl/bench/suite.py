@@ -196,10 +196,10 @@ def _compile(
     return accelerator
 
 
-def versions() -> dict[str, str]:
-    """Versions of the packages that decide the figures; those that are not installed are left out."""
+def versions(*more: str) -> dict[str, str]:
+    """Versions of the packages that decide the figures, and of more; those that are not installed are left out."""
     found = {"python": platform.python_version()}
-    for name in _PACKAGES:
+    for name in (*_PACKAGES, *more):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -309,34 +309,17 @@ def test_branches_and_loops_by_constants(then: bool, trips: int) -> None:
     assert [w[0].tolist() for w in wanted] == [f[0].tolist() for f in found]
 
 
-def test_a_loop_that_never_ends(tmp_path: Path) -> None:
-    (tmp_path / "net.tflite").write_bytes(branches(True, 10**6))
-    with pytest.raises(UnsupportedError) as caught:
-        TfliteModel(tmp_path / "net.tflite")
-    assert str(caught.value) == (
-        "unsupported: net.tflite has 1 operator without hardware\n"
-        "  note: operator 1, WHILE version 1, tensor 'last': more than 256 runs of other graphs\n"
-        "  hint: export the loop with fewer trips"
-    )
-
-
-def test_a_branch_by_a_computed_condition(tmp_path: Path) -> None:
+def computed_condition() -> bytes:
     net = Network()
     x, y = net.tensor((1,), "BOOL", name="x"), net.tensor((1,), "BOOL", name="y")
     net.operator("IF", [x, x], [y], "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=1)
     graph = net.subgraph("same")
     graph.inputs = graph.outputs = [graph.tensor((1,), "BOOL")]
-    (tmp_path / "net.tflite").write_bytes(net.finish([x], [y]))
-    with pytest.raises(UnsupportedError) as caught:
-        TfliteModel(tmp_path / "net.tflite")
-    assert str(caught.value) == (
-        "unsupported: net.tflite has 1 operator without hardware\n"
-        "  note: operator 0, IF version 1, tensor 'y': tensor 'x' is computed at run time and must be a constant\n"
-        "  hint: export the model with fixed shapes, axes and weights"
-    )
+    return net.finish([x], [y])
 
 
-def test_operators_of_a_branch_are_refused_with_all_others(tmp_path: Path) -> None:
+def unknown_operators() -> bytes:
+    """One in a branch, and one after it."""
     net = Network()
     x, y, z = (net.tensor((1, 2), "FLOAT32", name=n) for n in "xyz")
     net.operator("IF", [net.constant(np.array([True])), x], [y], "IfOptions", ThenSubgraphIndex=1)
@@ -345,12 +328,45 @@ def test_operators_of_a_branch_are_refused_with_all_others(tmp_path: Path) -> No
     a, b = (graph.tensor((1, 2), "FLOAT32", name=n) for n in "ab")
     graph.operator("ELU", [a], [b])
     graph.inputs, graph.outputs = [a], [b]
-    (tmp_path / "net.tflite").write_bytes(net.finish([x], [z]))
+    return net.finish([x], [z])
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "notes", "hint"),
+    [
+        (
+            branches(True, 10**6),
+            "1 operator",
+            ["operator 1, WHILE version 1, tensor 'last': more than 256 runs of other graphs"],
+            "export the loop with fewer trips",
+        ),
+        (
+            computed_condition(),
+            "1 operator",
+            [
+                "operator 0, IF version 1, tensor 'y': tensor 'x' is computed at run time and must be a constant"
+            ],
+            "export the model with fixed shapes, axes and weights",
+        ),
+        (
+            unknown_operators(),
+            "2 operators",
+            [
+                "graph 'then', operator 0, ELU version 1, tensor 'b': there is no such operator in hardware",
+                "operator 1, ATAN2 version 1, tensor 'z': there is no such operator in hardware",
+            ],
+            "replace it in the model and export again",
+        ),
+    ],
+    ids=["a loop that never ends", "a computed condition", "operators of a branch and others"],
+)
+def test_refused_control_flow(tmp_path: Path, data: bytes, count: str, notes: list[str], hint: str) -> None:
+    (tmp_path / "net.tflite").write_bytes(data)
     with pytest.raises(UnsupportedError) as caught:
         TfliteModel(tmp_path / "net.tflite")
-    assert str(caught.value) == (
-        "unsupported: net.tflite has 2 operators without hardware\n"
-        "  note: graph 'then', operator 0, ELU version 1, tensor 'b': there is no such operator in hardware\n"
-        "  note: operator 1, ATAN2 version 1, tensor 'z': there is no such operator in hardware\n"
-        "  hint: replace it in the model and export again"
-    )
+    lines = [
+        f"unsupported: net.tflite has {count} without hardware",
+        *(f"  note: {n}" for n in notes),
+        f"  hint: {hint}",
+    ]
+    assert str(caught.value).splitlines() == lines

@@ -72,7 +72,7 @@ def _interpolated(function: Callable[[Array], Array], first: np.float32, last: n
 
 
 def _scaled_ends(scale: float, zero: int) -> tuple[np.float32, np.float32]:
-    """What the codes -32768 and 32767 are."""
+    """Values of the codes -32768 and 32767."""
     return np.float32(scale) * np.float32(-32768 - zero), np.float32(scale) * np.float32(_INT16 - zero)
 
 

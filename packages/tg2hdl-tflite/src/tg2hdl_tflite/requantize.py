@@ -72,14 +72,11 @@ def requantized(
     def code(rows: slice, total: Array) -> Array:
         return clip(scaled(total, (factor[rows], shift[rows])) + zero, *limits)
 
-    moved = np.asarray(shift).max(initial=0)
     first, last = (np.asarray(v, np.int64) for v in (first, last))
-    if limits[1] - limits[0] >= _FEW:
-        return _by_two_roundings(node, sums, pair, zero, limits, dtype)
-    wraps = max(int(np.abs(first).max()), int(np.abs(last).max())) << max(int(moved), 0) >= 1 << 31
-    if wraps:
-        return _by_two_roundings(node, sums, pair, zero, limits, dtype)
-    found = to_codes(node, sums, code, reals, first, last, limits, dtype)
+    wraps = max(int(np.abs(first).max()), int(np.abs(last).max())) << int(shift.max(initial=0)) >= 1 << 31
+    found = None
+    if limits[1] - limits[0] < _FEW and not wraps:
+        found = to_codes(node, sums, code, reals, first, last, limits, dtype)
     return found or _by_two_roundings(node, sums, pair, zero, limits, dtype)
 
 
@@ -110,10 +107,10 @@ def to_codes(
     found = node.once(
         "staircase", lambda: fit_staircase(code, slope.reshape(-1), low, high, *limits, by_sign=True)
     )
-    ends = code(slice(None), np.stack([low, high], -1)).reshape(*shape, 2)
-    bounds = Bounds(ends[..., 0], ends[..., 1])
     if found is None:
         return None
+    ends = code(slice(None), np.stack([low, high], -1)).reshape(*shape, 2)
+    bounds = Bounds(ends[..., 0], ends[..., 1])
     return _by_staircase(node, sums, found, shape, low, high, limits, dtype), bounds
 
 

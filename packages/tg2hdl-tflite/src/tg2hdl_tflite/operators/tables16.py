@@ -13,11 +13,11 @@ from tg2hdl_tflite.arithmetic import multiplier
 from tg2hdl_tflite.arithmetic16 import EXPONENTIALS, RECIPROCALS, SIGMOIDS, table_argument
 from tg2hdl_tflite.node import Node
 from tg2hdl_tflite.requantize import clipped, lookup, two_roundings
-from tg2hdl_tflite.value import Value
+from tg2hdl_tflite.value import LIMITS, Value
 
 __all__ = ["logistic16", "softmax16", "tanh16"]
 
-_INT16 = -32768, 32767
+_INT16 = LIMITS["INT16"]
 _MOST_CODES = 1 << 16
 
 

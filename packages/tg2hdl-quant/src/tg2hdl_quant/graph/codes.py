@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,29 @@ INTEGER = LayerKernel("integers")
 """Of a graph that is not a file: integer sums are multiplied by a float32."""
 
 
+@dataclass(frozen=True)
+class _Codes:
+    """The codes to make: a quantizer with one scale, their bounds, and the layer and kernel that they are of."""
+
+    quantizer: Quantizer
+    low: int
+    high: int
+    name: str
+    kernel: LayerKernel
+
+    @property
+    def scale(self) -> float:
+        return float(self.quantizer.scale.reshape(-1)[0])
+
+    @property
+    def zero(self) -> int:
+        return int(self.quantizer.zero.reshape(-1)[0])
+
+    @property
+    def where(self) -> str:
+        return f"layer {self.name}"
+
+
 def to_codes(
     builder: IntegerBuilder,
     total: Sum,
@@ -67,14 +90,15 @@ def to_codes(
     if not total.terms:
         codes = np.clip(quantizer.codes(np.broadcast_to(total.offset, total.shape)), low, high)
         return builder.const(codes, code_type(low, high)), Requantization(name, "same")
+    wanted = _Codes(quantizer, low, high, name, kernel)
     if len(total.terms) > 1 or not np.all(total.terms[0].scale > 0):
-        return _of_several(builder, total, quantizer, low, high, name, kernel)
+        return _of_several(builder, total, wanted)
     if total.terms[0].parts and (
         kernel.name == "QLinearAdd" or (kernel == INTEGER and not np.any(total.offset))
     ):
         parts = Sum(total.terms[0].parts, np.zeros(()), total.shape)
-        return _of_several(builder, parts, quantizer, low, high, name, kernel)
-    found = _of_one(builder, total, quantizer, low, high, name, kernel)
+        return _of_several(builder, parts, wanted)
+    found = _of_one(builder, total, wanted)
     floats = total.floats()
     if found is None:
         return None
@@ -82,7 +106,7 @@ def to_codes(
         ratio = total.terms[0].scale.astype(np.float32) / quantizer.scale
         # A power of two is exact as a factor and as a divisor.
         alike = is_power_of_two(ratio) and is_power_of_two(quantizer.scale) and found[1].kind != "approximate"
-        if alike or _is_rounded_so(builder, found[0], total, quantizer, low, high):
+        if alike or _is_rounded_so(builder, found[0], total, wanted):
             return _doubted(found, kernel) if not kernel.name else found
         other = by_steps(builder, total, quantizer, low, high, name)
         if other is not None:
@@ -109,53 +133,37 @@ def _doubted(
     return found[0], replace(found[1], doubt=doubt)
 
 
-def _of_one(
-    builder: IntegerBuilder,
-    total: Sum,
-    quantizer: Quantizer,
-    low: int,
-    high: int,
-    name: str,
-    kernel: LayerKernel,
-) -> tuple[int, Requantization] | None:
+def _of_one(builder: IntegerBuilder, total: Sum, wanted: _Codes) -> tuple[int, Requantization] | None:
     """Codes of one term, by the product with a float32."""
-    scale, zero = np.float32(quantizer.scale.reshape(-1)[0]), int(quantizer.zero.reshape(-1)[0])
+    scale, zero = np.float32(wanted.scale), wanted.zero
     if (count := total.terms[0].count) > 1:
         # ONNX Runtime divides by the scale times the count; the quotient of a mean's scale is rounded otherwise.
         whole = replace(total.terms[0], scale=total.terms[0].scale * count)
         total, scale = Sum((whole,), total.offset * count, total.shape), scale * np.float32(count)
-    if kernel.name == "QLinearMul":
+    if wanted.kernel.name == "QLinearMul":
         # It adds the zero point before it rounds.
         term, rest, zero = total.terms[0], compact(total.offset) + zero * float(scale), 0
     else:
-        term, rest = _with_offset(builder, total, f"layer {name}")
-    found = _single(builder, term, rest, scale, zero, low, high, name)
-    return None if found is None else (builder.finished(found[0], total.shape, low, high), found[1])
+        term, rest = _with_offset(builder, total, wanted.where)
+    found = _single(builder, term, rest, scale, zero, wanted)
+    if found is None:
+        return None
+    return builder.finished(found[0], total.shape, wanted.low, wanted.high), found[1]
 
 
-def _of_several(
-    builder: IntegerBuilder,
-    total: Sum,
-    quantizer: Quantizer,
-    low: int,
-    high: int,
-    name: str,
-    kernel: LayerKernel,
-) -> tuple[int, Requantization]:
+def _of_several(builder: IntegerBuilder, total: Sum, wanted: _Codes) -> tuple[int, Requantization]:
     """Codes of terms of several scales."""
-    scale, zero = float(quantizer.scale.reshape(-1)[0]), int(quantizer.zero.reshape(-1)[0])
+    kernel = wanted.kernel
     in_float = kernel.name == "float32" and all(t.floats for t in total.terms) and not np.any(total.offset)
-    number, how = _several(builder, total, scale, zero, low, high, name, in_float=in_float)
-    made = builder.finished(number, total.shape, low, high), how
+    number, how = _several(builder, total, wanted, in_float=in_float)
+    made = builder.finished(number, total.shape, wanted.low, wanted.high), how
     if how.kind == "sum" and (in_float or kernel.name in (INTEGER.name, "QLinearAdd")):
         return made
     why = "" if how.kind == "sum" else "its sums have no form that rounds as ONNX Runtime does"
     return _doubted(made, kernel, kernel.reason or why)
 
 
-def _is_rounded_so(
-    builder: IntegerBuilder, number: int, total: Sum, quantizer: Quantizer, low: int, high: int
-) -> bool:
+def _is_rounded_so(builder: IntegerBuilder, number: int, total: Sum, wanted: _Codes) -> bool:
     """Whether codes are those of the quantizer in float32, for every value of a narrow term."""
     term = total.terms[0]
     if term.high - term.low >= NARROW or np.any(total.offset):
@@ -163,7 +171,7 @@ def _is_rounded_so(
     rank = len(total.shape)
     steps = np.arange(term.low, term.high + 1).reshape(-1, *(1,) * rank)
     values = steps.astype(np.float32) * term.scale.astype(np.float32)
-    expected = np.clip(quantizer.codes(values), low, high)
+    expected = np.clip(wanted.quantizer.codes(values), wanted.low, wanted.high)
     graph = TensorGraph("", tuple(builder.nodes), (), (), ())
     own = steps.astype(builder.nodes[term.node].dtype.numpy())
     return bool(np.all(evaluated(graph, term.node, own, number) == expected))
@@ -190,19 +198,12 @@ def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value
 
 
 def _single(
-    builder: IntegerBuilder,
-    term: Value,
-    rest: Array,
-    scale: Any,
-    zero: int,
-    low: int,
-    high: int,
-    name: str,
+    builder: IntegerBuilder, term: Value, rest: Array, scale: Any, zero: int, wanted: _Codes
 ) -> tuple[int, Requantization] | None:
     if rest.size > 1:
-        return _beside_constants(builder, term, rest, scale, zero, low, high, name)
+        return _beside_constants(builder, term, rest, scale, zero, wanted)
+    low, high, name, where = wanted.low, wanted.high, wanted.name, wanted.where
     offset = float(rest.reshape(()))
-    where = f"layer {name}"
     multiplier = compact(term.scale.astype(np.float32) / scale)
     if np.all(multiplier == 1) and not offset:
         number = builder.plus(term.node, np.array(zero), where)
@@ -239,7 +240,7 @@ def _single(
 
 
 def _beside_constants(
-    builder: IntegerBuilder, term: Value, rest: Array, scale: Any, zero: int, low: int, high: int, name: str
+    builder: IntegerBuilder, term: Value, rest: Array, scale: Any, zero: int, wanted: _Codes
 ) -> tuple[int, Requantization] | None:
     """Codes of a narrow term and a constant for each element, in float32; None for too many."""
     shape = np.broadcast_shapes(builder.nodes[term.node].shape, rest.shape)
@@ -248,9 +249,10 @@ def _beside_constants(
         return None
     steps = np.arange(term.low, term.high + 1).reshape(count, *(1,) * len(shape)).astype(np.float32)
     values = steps * term.scale.astype(np.float32) + rest.astype(np.float32)
+    low, high = wanted.low, wanted.high
     codes = np.clip(np.rint(values / np.float32(scale)) + zero, low, high).astype(np.int64)
     codes = np.broadcast_to(codes, (count, *shape))
-    return by_codes(builder, term, codes, term.scale / float(scale), low, high, name)
+    return by_codes(builder, term, codes, term.scale / float(scale), low, high, wanted.name)
 
 
 def _is_shift(multiplier: Array, limit: int) -> bool:
@@ -265,31 +267,23 @@ def _even(bits: int) -> QuantizeOptions:
 
 
 def _several(
-    builder: IntegerBuilder,
-    total: Sum,
-    scale: float,
-    zero: int,
-    low: int,
-    high: int,
-    name: str,
-    *,
-    in_float: bool,
+    builder: IntegerBuilder, total: Sum, wanted: _Codes, *, in_float: bool
 ) -> tuple[int, Requantization]:
     """Terms of several scales: narrow multipliers where all values of two operands can be compared."""
-    where = f"layer {name}"
+    low, high, where = wanted.low, wanted.high, wanted.where
     rounded = _float_sum if in_float else _runtime_sum
-    plane = _fit_plane(total, scale, zero, low, high, rounded) if _is_grid(total) else None
+    plane = _fit_plane(total, wanted, rounded) if _is_grid(total) else None
     if plane is None:
-        shifted = Sum(total.terms, total.offset + zero * scale, total.shape)
-        number = requantize(builder, shifted, scale, low, high, _even(24), where, as_float32=True)
-        return number, Requantization(name, "approximate", 24)
+        shifted = Sum(total.terms, total.offset + wanted.zero * wanted.scale, total.shape)
+        number = requantize(builder, shifted, wanted.scale, low, high, _even(24), where, as_float32=True)
+        return number, Requantization(wanted.name, "approximate", 24)
     factors, added, shift = plane
     reach = sum(t.reach * f for t, f in zip(total.terms, factors, strict=True)) + abs(added)
     dtype = builder.fitting(-reach, reach, where, 32)
     parts = [(t.node, np.asarray(f)) for t, f in zip(total.terms, factors, strict=True)]
     number = builder.shifted(builder.combined(parts, np.asarray(added), dtype), shift)
     number = builder.clipped(number, low, high, (reach >> shift) + 1)
-    return number, Requantization(name, "sum", max(factors).bit_length(), 0.0)
+    return number, Requantization(wanted.name, "sum", max(factors).bit_length(), 0.0)
 
 
 def _is_grid(total: Sum) -> bool:
@@ -300,12 +294,13 @@ def _is_grid(total: Sum) -> bool:
 
 
 def _fit_plane(
-    total: Sum, scale: float, zero: int, low: int, high: int, rounded: Callable[..., Array]
+    total: Sum, wanted: _Codes, rounded: Callable[..., Array]
 ) -> tuple[tuple[int, int], int, int] | None:
     """Factors, constant and shift that give ONNX Runtime's code for each pair of operands; None without."""
     a, b = (np.arange(t.low, t.high + 1, dtype=np.int64) for t in total.terms)
     a, b = a[:, None], b[None, :]
-    expected = np.clip(rounded(total, scale, zero, a, b), low, high).astype(np.int64)
+    low, high, scale = wanted.low, wanted.high, wanted.scale
+    expected = np.clip(rounded(total, scale, wanted.zero, a, b), low, high).astype(np.int64)
     ratios = float(total.terms[0].scale.reshape(())) / scale, float(total.terms[1].scale.reshape(())) / scale
     return fit_plane(a, b, expected, ratios, low, high)
 

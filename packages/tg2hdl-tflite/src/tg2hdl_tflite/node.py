@@ -189,21 +189,19 @@ class Node:
     def out_quantization(self, place: int = 0) -> tuple[np.float32, int]:
         """Scale and zero point of a result."""
         record = self.outputs[place]
+        return self._one_scale(record), int(record.zero[0])
+
+    def scale_of(self, value: Value) -> np.float32:
+        """The one scale of an operand."""
+        return self._one_scale(value.record)
+
+    def _one_scale(self, record: TensorRecord) -> np.float32:
         if record.scale.size != 1 or record.scale[0] <= 0:
             raise self.refuse(
                 f"tensor {record.label!r} has {record.scale.size} scales where one above 0 is needed",
                 "quantize the model again",
             )
-        return np.float32(record.scale[0]), int(record.zero[0])
-
-    def scale_of(self, value: Value) -> np.float32:
-        """The one scale of an operand."""
-        if value.record.scale.size != 1 or value.record.scale[0] <= 0:
-            raise self.refuse(
-                f"tensor {value.record.label!r} has {value.record.scale.size} scales where one above 0 is needed",
-                "quantize the model again",
-            )
-        return value.scale
+        return np.float32(record.scale[0])
 
     def is_codes(self, *values: Value, wide: bool = False) -> bool:
         """Whether operands and first result are codes of one type; False where all are float32.
@@ -265,7 +263,7 @@ class Node:
                 )
 
     def once(self, key: str, make: Callable[[], T]) -> T:
-        """What `make` gives, computed in the first run only."""
+        """The result of `make`, which is called in the first run only."""
         found: T = self.contents.once(self.record.index, key, make)
         return found
 

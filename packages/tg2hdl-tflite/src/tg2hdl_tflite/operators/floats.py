@@ -1,4 +1,4 @@
-"""What float operators share."""
+"""Activations of float operators."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _name(node: Node) -> str:
 
 @operator("VAR_HANDLE", version=1)
 def var_handle(node: Node) -> Any:
-    """The variable of a name, which `Variables` knows."""
+    """Nothing to compute: `Contents` knows the name of the variable by its handle."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""What lowering makes of a float graph: the integer graph, what stands for what, and integers at its borders."""
+"""What lowering makes of a float graph: the integer graph, which integers stand for which floats, and integers at its borders."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _BITS = 26
 
 
 def rounded_product(total: Array, multiplier: Array, offset: float = 0.0) -> Array:
-    """What ONNX Runtime computes of int32 sums, before it adds the zero point and clips."""
+    """Results of ONNX Runtime for int32 sums, before it adds the zero point and clips."""
     products = total.astype(np.float32) * np.asarray(multiplier, np.float32)
     return np.asarray(np.rint(products + np.float32(offset)))
 
@@ -59,7 +59,7 @@ def fit_products(
     offset : float
         Added before the rounding.
     rounded : callable, optional
-        What is computed of sums and a multiplier, never falling with the sum; `rounded_product` unless given.
+        Gives the results of sums and a multiplier, which never fall as the sum grows; `rounded_product` unless given.
     slope : float
         How many codes a sum times its multiplier is.
     """

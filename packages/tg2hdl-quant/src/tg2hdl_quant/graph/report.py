@@ -1,4 +1,4 @@
-"""What a quantization cost, per tensor and end to end, and what became of a model that brings its own scales."""
+"""Errors of a quantization, per tensor and end to end, and integer forms of a model that brings its own scales."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class QuantizationReport:
-    """What a quantization cost.
+    """Errors and accuracies of a quantization.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class QuantizationReport:
     float_accuracy, accuracy : float or None
         Share of right classes, when labels were given.
     in_float : tuple of str
-        What was left in float.
+        Operations that were left in float.
     warnings : tuple of str
     error_by_position : tuple of float
         Root mean square error of the outputs at each position of a sequence, the state carried from its begin.
@@ -272,7 +272,7 @@ class Requantization:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What became of each quantizer of a model, and what stayed in float.
+    """The integer form of each quantizer of a model, and the operations that stayed in float.
 
     Parameters
     ----------

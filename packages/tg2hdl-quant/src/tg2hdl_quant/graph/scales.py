@@ -106,7 +106,7 @@ class ChosenScales:
         )
 
     def factors(self, number: int) -> Array:
-        """What an equalization method divides the channels of a tensor by; one number without."""
+        """Divisors of the channels of a tensor by the equalization method; a single 1 without one."""
         channels = self._observed[number].channels
         if self._equalize is None or channels is None or channels.size == 1:
             return np.ones(())
@@ -217,7 +217,7 @@ Equalize = Callable[[Array, Array], Array]
 
 
 def channel_factors(plan: Plan, number: int, largest: Array, method: Equalize, power_of_two: bool) -> Array:
-    """What each channel (axis 1) of a node that only weights read is divided by; broadcasts against it.
+    """Divisors of the channels (axis 1) of a node that only weights read; they broadcast against it.
 
     Raises
     ------

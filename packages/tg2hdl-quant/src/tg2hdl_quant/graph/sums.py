@@ -236,18 +236,15 @@ class Sums:
         node = self._graph.nodes[number]
         shape = self._graph.nodes[node.sources[0]].shape
         scale = np.ones(())
+        kept = tuple(0 if n in node.arg else slice(None) for n in range(len(shape)))
         for value in (a, b):
-            if value.scale.size > 1:
-                spread = of_rank(value.scale, len(shape))
+            factor = value.scale
+            if factor.size > 1:
+                spread = of_rank(factor, len(shape))
                 if any(_varies(spread, axis) for axis in node.arg):
                     return None
-                scale = (
-                    scale * np.take(spread, 0, axis=node.arg[0])
-                    if len(node.arg) == 1
-                    else scale * spread[tuple(0 if n in node.arg else slice(None) for n in range(len(shape)))]
-                )
-            else:
-                scale = scale * value.scale
+                factor = spread[kept]
+            scale = scale * factor
         (low, high), reach = self._sum_bounds(a, b, shape, node.arg)
         product = self._builder.product(a, b, self._builder.fitting(low, high, f"layer {node.label}", 32))
         made = self._builder.summed(product, shape, node.arg, node.label)

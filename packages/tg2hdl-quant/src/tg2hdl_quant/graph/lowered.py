@@ -1,4 +1,4 @@
-"""What lowering makes of a float graph: the integer graph, which integers stand for which floats, and integers at its borders."""
+"""The result of lowering a float graph: an integer graph, and the integers that are floats or cross its borders."""
 
 from __future__ import annotations
 

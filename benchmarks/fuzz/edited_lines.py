@@ -334,6 +334,13 @@ EDITS = [
         "sections at the wrong place",
     ),
     Edit(
+        "producers",
+        "tg2hdl_ir.passes.elements",
+        "starts: Sequence[int] | None = [low + shift for shift in shifts]",
+        "starts: Sequence[int] | None = [low for shift in shifts]",
+        "one address for all operands",
+    ),
+    Edit(
         "cut-products",
         "tg2hdl_ir.passes.cut_products",
         "address, leaf = flat_address(counters), path[-1].items",

@@ -82,3 +82,52 @@ def test_decisions_are_saved_with_the_design_and_are_no_part_of_its_identity(tmp
     read = Design.load(tmp_path / "design.json")
     assert read.decisions == design.decisions != ()
     assert read.identity == design.identity
+
+
+ONE, THREE, TAPS = Tensor(array(48, 4, 1, 1)), Tensor(array(16, 4, 3, 3)), Tensor(array(32, 6, 3))
+
+
+def gated(x, gate):
+    return x * gate.sigmoid().reshape(1, 4, 1, 1)
+
+
+def magnitude(x):
+    return (x[0, 0] ** 2 + x[0, 1] ** 2).sqrt().reshape(1, 6, 6)
+
+
+PRODUCED = {
+    "squeeze-excite, 1x1": (lambda x, gate: gated(x, gate).conv2d(ONE), [(1, 4, 6, 6), (4,)], 6912),
+    "squeeze-excite, 3x3": (
+        lambda x, gate: gated(x, gate).conv2d(THREE, padding=1),
+        [(1, 4, 6, 6), (4,)],
+        20736,
+    ),
+    "swish, 3x3": (lambda x: x.silu().conv2d(THREE, padding=1), [(1, 4, 6, 6)], 20736),
+    "magnitude": (lambda x: magnitude(x).conv2d(TAPS, padding=1), [(1, 2, 6, 6)], 3456),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCED)
+def test_values_of_elements_are_computed_once(name):
+    """At most 1.1 times the cycles that the products of the convolution need, and the bits of one kernel."""
+    model, shapes, products = PRODUCED[name]
+    inputs = [array(*shape) for shape in shapes]
+    accelerator, whole = (
+        tg2hdl.compile(model, *inputs, options=tg2hdl.CompileOptions(multipliers=4, cut_kernels=cut))
+        for cut in (True, False)
+    )
+    assert accelerator.predicted_cycles <= 1.1 * products / 4 < whole.predicted_cycles / 1.4
+    (decision,) = (d for d in accelerator.design.decisions if d.rewrite == "producers")
+    assert decision.chosen.name == "producers: 2 kernels"
+    np.testing.assert_array_equal(accelerator.golden(*inputs), whole.golden(*inputs))
+
+
+def test_values_computed_once_are_simulated():
+    model, (shape,), _ = PRODUCED["magnitude"]
+    x = array(*shape)
+    accelerator = tg2hdl.compile(model, x, multipliers=4)
+    result = accelerator.simulate(x)
+    assert result.cycles.compute == accelerator.predicted_cycles
+    root = np.pad(np.sqrt(x[0, 0].astype(float) ** 2 + x[0, 1].astype(float) ** 2), ((0, 0), (1, 1)))
+    expected = [[(root[:, n : n + 3] * taps).sum() for n in range(6)] for taps in TAPS.numpy()]
+    np.testing.assert_allclose(result.output.reshape(32, 6), expected, rtol=1e-5, atol=1e-5)

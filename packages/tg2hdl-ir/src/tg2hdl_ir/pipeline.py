@@ -39,6 +39,7 @@ from tg2hdl_ir.passes.outside import gate_outside_accesses
 from tg2hdl_ir.passes.pack_products import pack_products
 from tg2hdl_ir.passes.partial_sums import split_sum
 from tg2hdl_ir.passes.phases import phase_forms
+from tg2hdl_ir.passes.producers import producer_forms
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.passes.signs import choose_signs
@@ -98,7 +99,7 @@ PIPELINE: tuple[Rewrite, ...] = (
     # Equal kernels of a program.
     *_table(with_common_kernels, with_bound_values),
     # A kernel, where that takes fewer cycles: another form, or two, canonicalized again.
-    *_table(phase_forms, section_forms, split_divided_loops, with_constant_taps),
+    *_table(producer_forms, phase_forms, section_forms, split_divided_loops, with_constant_taps),
     *_table(start_at_bias, cut_kernel, cut_products, split_sum),
     *PLANNING,
 )

@@ -13,23 +13,38 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.divided import split_divided_loops
 from tg2hdl_ir.passes.phases import phase_forms
+from tg2hdl_ir.passes.producers import producer_forms
 from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.pipeline import canonicalize, proposed_forms
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.decisions import Alternative, Cost, decide
+from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.cuts import with_cut_kernels
 from tg2hdl_top.search.form import Choice, Form, called, rewritten, search_step
 from tg2hdl_top.search.measure import planned_cost
 
-__all__ = ["with_best_forms"]
+__all__ = ["with_best_forms", "with_producers"]
 
 PHASES = 4
 """Phases of a transposed convolution with strides of 2."""
 
 _Forms = list[tuple[KernelIR, ...]]
+
+
+@search_step("choose-producers", "values are computed once where that takes fewer cycles", term="code motion")
+def with_producers(form: Form, options: CompileOptions) -> Form:
+    """Give values that kernels compute again and again a kernel of their own where that takes fewer cycles."""
+    if not options.chooses_lanes:
+        return form
+
+    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+        found = remembered((call.kernel, "producers"), lambda: _canonical(producer_forms(call.kernel)))
+        return _fewest(program, call, [("producers", kernels) for kernels in found], True, options)
+
+    return rewritten(form, "choose-producers", choose, prefix="produced")
 
 
 @search_step("choose-forms", "kernels get the form that takes the fewest cycles")
@@ -56,14 +71,31 @@ def _best_form(
     """The kernels of another form where that takes fewer cycles; the kernel itself otherwise."""
     kernel = call.kernel
     rewrite, forms = _forms(program, kernel, fixed, options)
-    named = [(rewrite, form) for form in forms]
+    named = [(rewrite, form) for form in _canonical(forms)]
     for definition in registry().passes():
         if definition.proposes:
-            named += [(definition.name, form) for form in proposed_forms(kernel, definition)]
-    if not named:
-        return Choice((kernel,))
+            proposed = _canonical(proposed_forms(kernel, definition))
+            named += [(definition.name, form) for form in proposed]
     # A section may be worth it although the whole was not.
     cuts = not {name for name, _ in named} <= {"phases", "constant-taps"}
+    return _fewest(program, call, named, cuts, options)
+
+
+def _canonical(forms: _Forms) -> _Forms:
+    return [tuple(canonicalize(part) for part in form) for form in forms]
+
+
+def _fewest(
+    program: ProgramIR,
+    call: KernelCall,
+    named: list[tuple[str, tuple[KernelIR, ...]]],
+    cuts: bool,
+    options: CompileOptions,
+) -> Choice:
+    """The form of a kernel with the fewest cycles, by the name of its rewrite; `cuts` are tried in each."""
+    kernel = call.kernel
+    if not named:
+        return Choice((kernel,))
 
     def cost(kernels: tuple[KernelIR, ...]) -> Cost | None:
         buffers = list(program.buffers)
@@ -72,8 +104,7 @@ def _best_form(
         return planned_cost((with_cut_kernels(trial, options) if cuts else trial).program, options)
 
     def trials() -> Iterator[tuple[Alternative, tuple[KernelIR, ...]]]:
-        for number, (name, form) in enumerate(named):
-            made = tuple(canonicalize(part) for part in form)
+        for number, (name, made) in enumerate(named):
             count = "one kernel" if len(made) == 1 else f"{len(made)} kernels"
             title = f"{name}: {count}" + (f", form {number + 1}" if len(named) > 1 else "")
             yield Alternative(title, cost(made)), made

@@ -28,6 +28,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.turns import in_turn
+from tg2hdl_lower.lanes.candidates import leaf_multiplications
 from tg2hdl_top import CompileOptions, Design, TopModule
 
 __all__ = ["CompiledModel"]
@@ -324,7 +325,8 @@ class CompiledModel:
     @shows_progress("running tinygrad's own")
     def _own_codes(self, inputs: Sequence[Any], variables: Mapping[str, int]) -> list[np.ndarray]:
         program = self.design.program
-        operations = sum(k.macs for k in self.kernels) or 1
+        leaves = (leaf for kernel in self.design.sources for leaf in leaf_multiplications(kernel))
+        operations = sum(leaf.steps * (1 + leaf.products) for leaf in leaves)
         device = reference_device(operations, (b.dtype for b in program.buffers))
         assert self.captured.model is not None
         arguments = self.captured.in_place(self._arguments(inputs), self.values(*inputs, **variables))

@@ -33,7 +33,8 @@ class KernelSummary:
     multipliers : int
         Multipliers of the datapath, without those of addresses.
     macs : int
-        Multiplications that the kernel executes.
+        Multiplications that its results need: none counts again for further results, or in iterations that drop it;
+        those by constants take no multiplier and do not count.
     notes : tuple of str
         What the planner chose, and why.
     layer : str
@@ -51,8 +52,8 @@ class KernelSummary:
 
     @property
     def ratio(self) -> float | None:
-        """``cycles x multipliers / MACs``: 1.0 when every multiplier is always busy; None without MACs."""
-        return self.cycles * self.multipliers / self.macs if self.macs else None
+        """``cycles x multipliers / MACs``: 1.0 when every multiplier is always busy; None without either."""
+        return self.cycles * self.multipliers / self.macs if self.macs and self.multipliers else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from tg2hdl_ir.passes.fold import FALSE, TRUE, Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import const_int, operands, values_below
 
-__all__ = ["Elements", "elements_of"]
+__all__ = ["Elements", "distinct_values", "elements_of", "evaluated"]
 
 MAX_ITERATIONS = 1 << 20
 """Iterations whose addresses are compared."""
@@ -52,7 +52,7 @@ class Elements:
     address : IRValue
         Element to read, in the kernel.
     gate, alternative : IRValue, optional
-        Condition under which it is read, and the value otherwise.
+        Condition under which it is read, and the value otherwise, if that is known.
     """
 
     counters: tuple[IRCounter, ...]
@@ -70,6 +70,17 @@ class Elements:
 
 def elements_of(kernel: KernelIR, root: IROp, loads: Sequence[IRBufLoad]) -> Elements:
     """The fewest elements for all values of an expression of loads and counters."""
+    found = _fewest(kernel, root, loads)
+    known = found.gate is None or found.alternative is not None
+    return found if known else _by_counter(kernel, root, loads, AffineAnalysis())
+
+
+def distinct_values(kernel: KernelIR, root: IROp, loads: Sequence[IRBufLoad]) -> int:
+    """Most values that an expression of loads and counters has in one run, without those in padding."""
+    return _fewest(kernel, root, loads).depth
+
+
+def _fewest(kernel: KernelIR, root: IROp, loads: Sequence[IRBufLoad]) -> Elements:
     affine = AffineAnalysis()
     by_counter = _by_counter(kernel, root, loads, affine)
     if by_counter.depth <= min(kernel.buffer(load.buf_idx).depth for load in loads):
@@ -97,7 +108,7 @@ def _by_address(
     """An element for each one of the largest buffer; None where the others do not follow from its address.
 
     The address is a number of mixed radix: each digit is one of the loops, and each other address is a sum of
-    multiples of digits.  The gate of one load implies those of all, and where it is false the value is a constant.
+    multiples of digits.  The gate of one load implies those of all; the value where it is false may be unknown.
     """
     gate = max((load.gate for load in loads), key=lambda gate: len(_conditions(gate)))
     needed = _conditions(gate)
@@ -106,10 +117,9 @@ def _by_address(
     if not implied or len(forms) < len(loads) or not _is_plain(root, needed):
         return None
     alternative = None if gate is None else _alternative(root, needed, loads)
-    if gate is not None and alternative is None:
-        return None
     depths = [kernel.buffer(load.buf_idx).depth for load in loads]
-    main = depths.index(max(depths))
+    rising = [all(coefficient > 0 for _, coefficient in form.terms) for form in forms]
+    main = max(range(len(loads)), key=lambda n: (depths[n], rising[n]))
     digits = _digits(forms[main], forms)
     if digits is None:
         return None
@@ -211,10 +221,6 @@ def _starts(
 ) -> list[int] | None:
     """Constant part of each address beside its multiples of digits; None if it varies between iterations that load."""
     place = loads[main].addr
-    used = [c for c in values_below([*(x.addr for x in loads), gate or TRUE]) if isinstance(c, IRCounter)]
-    iterations = math.prod(c.bound for c in used if isinstance(c.bound, int))
-    if iterations > MAX_ITERATIONS:
-        return None
     folder = Folder()
 
     def op(name: str, value: IRValue, other: IRValue) -> IRValue:
@@ -224,22 +230,36 @@ def _starts(
     for above, unit in pairwise(units):
         rest = op("mod", place, const_int(above, place.dtype))
         digits.append(op("div", rest, const_int(unit, place.dtype)))
-    stores: list[IRItem] = []
-    for number, (load, factor) in enumerate(zip(loads, factors, strict=True)):
+    rests: list[IRValue] = []
+    for load, factor in zip(loads, factors, strict=True):
         left = folder.op("cast", place.dtype, load.addr)
         for digit, multiple in zip(digits, factor, strict=True):
             left = op("sub", left, op("mul", digit, const_int(multiple, place.dtype)))
-        stores.append(IRBufStore(number, flat_address(used), left, place.dtype))
-    stores.append(IRBufStore(len(loads), flat_address(used), gate or TRUE, DType.BOOL))
-    items = tuple(stores)
+        rests.append(left)
+    found = evaluated([*rests, gate or TRUE])
+    if found is None:
+        return None
+    loaded = found.pop()
+    values = [set(np.unique(each[loaded]).tolist()) for each in found]
+    return [each.pop() for each in values] if all(len(each) == 1 for each in values) else None
+
+
+def evaluated(values: Sequence[IRValue]) -> list[np.ndarray] | None:
+    """Expressions of counters in all iterations of their loops; None where these are more than `MAX_ITERATIONS`."""
+    used = [c for c in values_below(values) if isinstance(c, IRCounter)]
+    bounds = [c.bound for c in used if isinstance(c.bound, int)]
+    iterations = math.prod(bounds)
+    if len(bounds) < len(used) or iterations > MAX_ITERATIONS:
+        return None
+    place = flat_address(used)
+    items: tuple[IRItem, ...] = tuple(
+        IRBufStore(n, place, value, value.dtype) for n, value in enumerate(values)
+    )
     for counter in reversed(used):
         items = (LoopIR.from_items(items, counter=counter),)
-    types = [place.dtype] * len(loads) + [DType.BOOL]
-    metas = tuple(BufferMeta(n, iterations, dtype, True) for n, dtype in enumerate(types))
-    found = evaluate(KernelIR(metas, number_depths(LoopIR.from_items(items)), name="addresses"), {})
-    loaded = found[len(loads)].astype(bool)
-    values = [set(np.unique(found[n][loaded]).tolist()) for n in range(len(loads))]
-    return [each.pop() for each in values] if all(len(each) == 1 for each in values) else None
+    metas = tuple(BufferMeta(n, iterations, value.dtype, True) for n, value in enumerate(values))
+    found = evaluate(KernelIR(metas, number_depths(LoopIR.from_items(items)), name="iterations"), {})
+    return [found[n].astype(v.dtype.numpy()) for n, v in enumerate(values)]
 
 
 def _are_inside(

@@ -334,6 +334,13 @@ EDITS = [
         "sections at the wrong place",
     ),
     Edit(
+        "merge-branches",
+        "tg2hdl_ir.passes.merge_branches",
+        "if all((condition, truth) in case for case in cases)]",
+        "if any((condition, truth) in case for case in cases)]",
+        "a product that both branches need is merged",
+    ),
+    Edit(
         "producers",
         "tg2hdl_ir.passes.elements",
         "starts: Sequence[int] | None = [low + shift for shift in shifts]",

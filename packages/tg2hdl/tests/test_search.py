@@ -131,3 +131,26 @@ def test_values_computed_once_are_simulated():
     root = np.pad(np.sqrt(x[0, 0].astype(float) ** 2 + x[0, 1].astype(float) ** 2), ((0, 0), (1, 1)))
     expected = [[(root[:, n : n + 3] * taps).sum() for n in range(6)] for taps in TAPS.numpy()]
     np.testing.assert_allclose(result.output.reshape(32, 6), expected, rtol=1e-5, atol=1e-5)
+
+
+def rotary(x, c, s):
+    """Rotary position embedding of pairs."""
+    x = x.reshape(12, 16, 2)
+    a, b = x[..., 0], x[..., 1]
+    return Tensor.stack(a * c - b * s, a * s + b * c, dim=-1)
+
+
+def test_branches_share_products():
+    """768 products are needed, of two of the four that each pair has in both branches together."""
+    x, c, s = array(12, 32), array(12, 16), array(12, 16)
+    accelerator = tg2hdl.compile(rotary, x, c, s, multipliers=4)
+    assert accelerator.predicted_cycles <= 1.1 * 768 / 4
+    (decision,) = (d for d in accelerator.design.decisions if d.rewrite == "merge-branches")
+    assert decision.chosen.name == "merge-branches: one kernel"
+    assert sum(kernel.macs for kernel in accelerator.kernels) == 768
+    result = accelerator.simulate(x, c, s)
+    assert result.cycles.compute == accelerator.predicted_cycles
+    a, b = x[:, ::2], x[:, 1::2]
+    # Each product and each sum is rounded once.
+    expected = np.stack([a * c - b * s, a * s + b * c], -1)
+    np.testing.assert_array_equal(result.output, expected)

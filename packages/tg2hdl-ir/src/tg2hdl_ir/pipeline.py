@@ -34,6 +34,7 @@ from tg2hdl_ir.passes.initial_registers import set_initial_registers
 from tg2hdl_ir.passes.instrument import Rewrite, Rewritten, applied, known_passes, made_kernels, pass_of
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.lead_in import lead_in
+from tg2hdl_ir.passes.merge_branches import merge_branches
 from tg2hdl_ir.passes.mulacc import expand_mulacc
 from tg2hdl_ir.passes.outside import gate_outside_accesses
 from tg2hdl_ir.passes.pack_products import pack_products
@@ -99,8 +100,8 @@ PIPELINE: tuple[Rewrite, ...] = (
     # Equal kernels of a program.
     *_table(with_common_kernels, with_bound_values),
     # A kernel, where that takes fewer cycles: another form, or two, canonicalized again.
-    *_table(producer_forms, phase_forms, section_forms, split_divided_loops, with_constant_taps),
-    *_table(start_at_bias, cut_kernel, cut_products, split_sum),
+    *_table(merge_branches, producer_forms, phase_forms, section_forms, split_divided_loops),
+    *_table(with_constant_taps, start_at_bias, cut_kernel, cut_products, split_sum),
     *PLANNING,
 )
 

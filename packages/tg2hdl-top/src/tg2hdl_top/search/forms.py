@@ -12,6 +12,7 @@ from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.divided import split_divided_loops
+from tg2hdl_ir.passes.merge_branches import merge_branches
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.producers import producer_forms
 from tg2hdl_ir.passes.sections import section_forms
@@ -26,12 +27,25 @@ from tg2hdl_top.search.cuts import with_cut_kernels
 from tg2hdl_top.search.form import Choice, Form, called, rewritten, search_step
 from tg2hdl_top.search.measure import planned_cost
 
-__all__ = ["with_best_forms", "with_producers"]
+__all__ = ["with_best_forms", "with_merged_branches", "with_producers"]
 
 PHASES = 4
 """Phases of a transposed convolution with strides of 2."""
 
 _Forms = list[tuple[KernelIR, ...]]
+
+
+@search_step("choose-merges", "branches share products where that takes fewer cycles", term="branch fusion")
+def with_merged_branches(form: Form, options: CompileOptions) -> Form:
+    """Merge products of which a counter chooses one where that takes fewer cycles."""
+    if not options.chooses_lanes:
+        return form
+
+    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+        found = remembered((call.kernel, "merge-branches"), lambda: _merged(call.kernel))
+        return _fewest(program, call, [("merge-branches", form) for form in found], True, options)
+
+    return rewritten(form, "choose-merges", choose)
 
 
 @search_step("choose-producers", "values are computed once where that takes fewer cycles", term="code motion")
@@ -79,6 +93,11 @@ def _best_form(
     # A section may be worth it although the whole was not.
     cuts = not {name for name, _ in named} <= {"phases", "constant-taps"}
     return _fewest(program, call, named, cuts, options)
+
+
+def _merged(kernel: KernelIR) -> _Forms:
+    merged = merge_branches(kernel)
+    return [] if merged is kernel else _canonical([(merged,)])
 
 
 def _canonical(forms: _Forms) -> _Forms:

@@ -29,7 +29,7 @@ from tg2hdl_top.search.budgets import best_of_budgets
 from tg2hdl_top.search.cuts import with_cut_kernels, with_cut_products
 from tg2hdl_top.search.followers import with_followers
 from tg2hdl_top.search.form import Form
-from tg2hdl_top.search.forms import with_best_forms, with_producers
+from tg2hdl_top.search.forms import with_best_forms, with_merged_branches, with_producers
 from tg2hdl_top.search.measure import cost_of, longest
 from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
@@ -99,8 +99,8 @@ def _with_cuts(form: Form, options: CompileOptions, made: _Made) -> Design:
     """The design of the best forms of the kernels, cut where that takes fewer cycles."""
     if not options.cut_kernels:
         return made(form)
-    form = with_best_forms(with_producers(form, options), options)
-    form = with_cut_kernels(form, options)
+    for rewrite in (with_merged_branches, with_producers, with_best_forms, with_cut_kernels):
+        form = rewrite(form, options)
     again = with_cut_products(form, options)
     if again.program is form.program:
         return made(again)

@@ -57,6 +57,22 @@ CASES = {
         lambda i, j: between(op("add", op("mul", i, 2), j), 2, 15),
         "2*i0 + i1",
     ),
+    # A window of stride 2 in rows of 12: (i + (j >> 1)) / 6 is 0 where 2 i + j < 12, and the row then is less than 5.
+    "division": (
+        lambda i, j: op(
+            "add",
+            op("mul", op("mod", op("add", j, op("div", op("add", op("shr", j, 1), i), 6)), 5), 12),
+            op("add", op("mul", i, 2), j),
+        ),
+        lambda i, j: op("lt", op("add", op("mul", i, 2), j), 12),
+        "2*i0 + 13*i1",
+    ),
+    # (i - 3) / 5 is rounded to zero: 0 from i = 0 on, and the remainder has the sign of i - 3.
+    "division of negative numbers": (
+        lambda i, j: op("add", op("div", op("sub", i, 3), 5), op("add", op("mod", op("sub", i, 3), 5), 3)),
+        lambda i, j: op("lt", i, 7),
+        None,
+    ),
     "two periods": (
         lambda i, j: op("and", op("add", op("mul", i, 16), j), 63),
         lambda i, j: op("lt", i, 7),

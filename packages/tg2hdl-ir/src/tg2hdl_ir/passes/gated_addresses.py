@@ -1,7 +1,7 @@
 """Addresses that are affine wherever their access happens, although they are not for all values of the counters.
 
-tinygrad simplifies the address of a padded window with remainders and divisions by powers of two, which its gate makes
-superfluous: with ``(i + 7) & 7`` and the gate ``0 < i`` for ``i < 8``, the address is ``i - 1``.
+tinygrad simplifies the address of a padded window with remainders and divisions, which its gate makes superfluous: with
+``(i + 7) & 7`` and the gate ``0 < i`` for ``i < 8``, the address is ``i - 1``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.analysis.constraints import Constraints
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
     IRBufLoad,
@@ -68,10 +68,10 @@ def _value(form: Affine, dtype: DType, folder: Folder) -> IRValue:
 
 
 class _Quotient(NamedTuple):
-    """``form >> shift``."""
+    """``form`` divided by a positive number, rounded down."""
 
     form: Affine
-    shift: int
+    divisor: int
 
 
 class _UnderGate:
@@ -85,23 +85,23 @@ class _UnderGate:
     def of(self, value: IRValue) -> Affine | None:
         """Affine form of a value."""
         found = self._quotient(value)
-        return found.form if found is not None and found.shift == 0 else None
+        return found.form if found is not None and found.divisor == 1 else None
 
     def _quotient(self, value: IRValue) -> _Quotient | None:
         whole = self.affine.of(value)
         if whole is not None:
-            return _Quotient(whole, 0)
+            return _Quotient(whole, 1)
         if not isinstance(value, IROp) or value.dtype.is_float or value.dtype.is_bool:
             return None
         found = self._op(value)
         if found is None or not self._fits(found, value.dtype):
             return None
-        low, high = (bound >> found.shift for bound in self.gated.interval(found.form))
-        return _Quotient(Affine(low), 0) if found.shift and low == high else found
+        low, high = _interval(found, self.gated)
+        return _Quotient(Affine(low), 1) if low == high else found
 
     def _fits(self, found: _Quotient, dtype: DType) -> bool:
         """Whether the value never overflows, gate or not."""
-        low, high = (bound >> found.shift for bound in self.always.interval(found.form))
+        low, high = _interval(found, self.always)
         return dtype.min_value <= low and high <= dtype.max_value
 
     def _op(self, value: IROp) -> _Quotient | None:
@@ -115,24 +115,32 @@ class _UnderGate:
                 b = self._quotient(value.srcs[1])
                 return None if b is None else _sum(a, b, 1 if value.op == "add" else -1)
             case "shr" if number is not None and 0 <= number < value.dtype.bit_width:
-                return _Quotient(a.form, a.shift + number)
-            case "shl" | "mul" if number is not None and number >= 0 and a.shift == 0:
-                return _Quotient(a.form.scaled(1 << number if value.op == "shl" else number), 0)
-            case "and" if number is not None and number > 0 and number & (number + 1) == 0 and a.shift == 0:
-                size = number + 1
-                low, high = self.gated.interval(a.form)
-                return (
-                    _Quotient(a.form.offset(-(low // size) * size), 0)
-                    if low // size == high // size
-                    else None
-                )
+                return _Quotient(a.form, a.divisor << number)
+            case "div" if number is not None and number > 0 and _interval(a, self.gated)[0] >= 0:
+                return _Quotient(a.form, a.divisor * number)
+            case "shl" | "mul" if number is not None and number >= 0 and a.divisor == 1:
+                return _Quotient(a.form.scaled(1 << number if value.op == "shl" else number), 1)
+            case "and" if number is not None and number > 0 and number & (number + 1) == 0:
+                return self._remainder(a, number + 1)
+            case "mod" if number is not None and number > 0 and _interval(a, self.gated)[0] >= 0:
+                return self._remainder(a, number)
         return None
+
+    def _remainder(self, a: _Quotient, size: int) -> _Quotient | None:
+        """Distance from the multiple of `size` below, where it is always the same multiple."""
+        low, high = (bound // size for bound in _interval(a, self.gated))
+        return _Quotient(a.form.offset(-low * size * a.divisor), a.divisor) if low == high else None
+
+
+def _interval(quotient: _Quotient, known: Constraints) -> Interval:
+    low, high = known.interval(quotient.form)
+    return low // quotient.divisor, high // quotient.divisor
 
 
 def _sum(a: _Quotient, b: _Quotient, sign: int) -> _Quotient | None:
     """Sum or difference with one integral operand, which moves into the quotient of the other."""
-    if b.shift and (a.shift or sign < 0):
+    if b.divisor > 1 and (a.divisor > 1 or sign < 0):
         return None
-    if b.shift:
-        return _Quotient(b.form.plus(a.form.scaled(1 << b.shift)), b.shift)
-    return _Quotient(a.form.plus(b.form.scaled(1 << a.shift), sign), a.shift)
+    if b.divisor > 1:
+        return _Quotient(b.form.plus(a.form.scaled(b.divisor)), b.divisor)
+    return _Quotient(a.form.plus(b.form.scaled(a.divisor), sign), a.divisor)

@@ -442,6 +442,19 @@ def test_requantization_by_multipliers_needs_no_wide_products() -> None:
     assert q.report.output_sqnr > 35
 
 
+@pytest.mark.parametrize("padding", [1, (0, 1, 0, 1)])
+def test_a_depthwise_convolution_of_stride_two_keeps_its_multipliers_busy(padding: int | tuple[int, ...]) -> None:
+    rng = np.random.default_rng(18)
+    weight = Tensor(rng.normal(size=(8, 1, 3, 3)).astype(np.float32))
+    samples = np.abs(rng.normal(size=(20, 8, 12, 12))).astype(np.float32)
+    q = tg2hdl.quantize(lambda x: x.conv2d(weight, groups=8, stride=2, padding=padding).relu(), samples)
+    accelerator = tg2hdl.compile(q, samples[:1], multipliers=16)
+    assert accelerator.predicted_cycles < 1.3 * 8 * 6 * 6 * 9 / 16
+    result = accelerator.simulate(samples[:1])
+    assert result.cycles.compute == accelerator.predicted_cycles
+    np.testing.assert_array_equal(result.output, q.reference(*q.quantize_input(samples[:1])))
+
+
 @pytest.mark.parametrize("weight_bits", [4, 8])
 def test_long_sums_need_no_wide_products(weight_bits: int) -> None:
     rng = np.random.default_rng(16)

@@ -175,11 +175,11 @@ class LaneChooser:
     def choose(self) -> LaneChoice:
         """Lanes with the fewest cycles within the budget."""
         best = self._chosen()
-        if best.results > 1:
+        if best.results > 1 or best.least < best.cycles:
             self.accesses = buffer_accesses(self.kernel, partly=True)
             self._layouts.clear()
             tight = self._chosen()
-            if tight.cycles <= best.cycles and tight.results < best.results:
+            if tight.cycles < best.cycles or (tight.cycles == best.cycles and tight.results < best.results):
                 return tight
         return best
 

@@ -443,7 +443,9 @@ def test_requantization_by_multipliers_needs_no_wide_products() -> None:
 
 
 @pytest.mark.parametrize("padding", [1, (0, 1, 0, 1)])
-def test_a_depthwise_convolution_of_stride_two_keeps_its_multipliers_busy(padding: int | tuple[int, ...]) -> None:
+def test_a_depthwise_convolution_of_stride_two_keeps_its_multipliers_busy(
+    padding: int | tuple[int, ...],
+) -> None:
     rng = np.random.default_rng(18)
     weight = Tensor(rng.normal(size=(8, 1, 3, 3)).astype(np.float32))
     samples = np.abs(rng.normal(size=(20, 8, 12, 12))).astype(np.float32)

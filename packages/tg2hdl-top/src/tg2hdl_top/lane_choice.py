@@ -175,7 +175,8 @@ class LaneChooser:
     def choose(self) -> LaneChoice:
         """Lanes with the fewest cycles within the budget."""
         best = self._chosen()
-        if best.results > 1 or best.least < best.cycles:
+        gated = any(use.gated for use in self.accesses.values())
+        if gated and (best.results > 1 or best.least < best.cycles):
             self.accesses = buffer_accesses(self.kernel, partly=True)
             self._layouts.clear()
             tight = self._chosen()

@@ -4,6 +4,7 @@
     python benchmarks/fuzz/files.py --count 5000 --resume    # goes on where the recorded run was stopped
     python benchmarks/fuzz/files.py --seed 20000 --seconds 600 --jobs 4 --no-record
     python benchmarks/fuzz/files.py --replay build/fuzz/123-qdq.onnx
+    python benchmarks/fuzz/files.py --seed 601 --count 3000 --compile-only  # which are refused, and why
 
 Each seed is a graph of two to seven operators, in four forms: float, quantized here, QONNX, and quantized by
 `quantize_static` of ONNX Runtime.  A file that is wrong, or ends with an exception that is not ours, is made smaller
@@ -17,7 +18,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,16 +28,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 import onnx
 from forms import FORMS, file_of
 from graphs import Rejected
-from judge import KINDS, Verdict, judge
+from judge import KINDS, Verdict, compiled, judge
 from record import HERE, write_record
 from shrink import shrunk
 
 Outcome = tuple[int, str, Verdict, bytes]
+Judge = Callable[[onnx.ModelProto], Verdict]
 SHRUNK = 5
 """Faults of one form and kind that are made smaller."""
 
 
-def outcomes(seed: int, forms: tuple[str, ...] = FORMS) -> list[Outcome]:
+def outcomes(seed: int, forms: tuple[str, ...] = FORMS, verdict_of: Judge = judge) -> list[Outcome]:
     """Verdicts on the forms of a graph; a faulty file is returned with its verdict."""
     found = []
     for form in forms:
@@ -45,22 +47,22 @@ def outcomes(seed: int, forms: tuple[str, ...] = FORMS) -> list[Outcome]:
         except Rejected as error:
             found.append((seed, form, Verdict("empty", str(error).split("\n")[0][:100]), b""))
             continue
-        verdict = judge(model)
+        verdict = verdict_of(model)
         found.append((seed, form, verdict, model.SerializeToString() if verdict.is_fault else b""))
     return found
 
 
-def _same_fault(model: onnx.ModelProto, verdict: Verdict) -> bool:
+def _same_fault(model: onnx.ModelProto, verdict: Verdict, verdict_of: Judge) -> bool:
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError:
         return False
-    return judge(model).like(verdict)
+    return verdict_of(model).like(verdict)
 
 
-def _all(seeds: range, forms: tuple[str, ...], jobs: int) -> Iterator[list[Outcome]]:
+def _all(seeds: range, forms: tuple[str, ...], jobs: int, verdict_of: Judge) -> Iterator[list[Outcome]]:
     """Outcomes by seed, from processes that are replaced now and then so that caches stay small."""
-    compute = partial(outcomes, forms=forms)
+    compute = partial(outcomes, forms=forms, verdict_of=verdict_of)
     if jobs == 0:
         yield from map(compute, seeds)
         return
@@ -137,29 +139,36 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help="judge this file only")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for faulty files")
     parser.add_argument("--no-record", action="store_true", help="leave files.json as it is")
+    parser.add_argument(
+        "--compile-only", action="store_true", help="compare nothing, record nothing, print each refusal"
+    )
     options = parser.parse_args()
+    verdict_of = compiled if options.compile_only else judge
     if options.replay:
-        verdict = judge(onnx.load(str(options.replay)))
+        verdict = verdict_of(onnx.load(str(options.replay)))
         print(f"{verdict.kind}: {verdict.reason}")
         return int(verdict.is_fault)
-    totals, faults, started, last = Totals(), Faults(options.folder), time.perf_counter(), options.seed
+    totals, faults, started, last = Totals(), Faults(options.folder, verdict_of), time.perf_counter(), options.seed
     if options.resume:
         last = totals.load(HERE / "files.json")
     first = last + 1 if options.resume else options.seed
     seeds = range(first, first + options.count)
-    for found in _all(seeds, tuple(options.forms), options.jobs):
+    is_recorded = not (options.no_record or options.compile_only)
+    for found in _all(seeds, tuple(options.forms), options.jobs, verdict_of):
         for seed, form, verdict, content in found:
             totals.add(seed, form, verdict)
             last = max(last, seed)
+            if options.compile_only and verdict.kind == "refused":
+                print(f"REFUSED {seed}-{form}: {verdict.reason}", flush=True)
             if content:
                 faults.keep(seed, form, content, verdict)
         if last % 25 == 0:
             print(f"seed {last}: " + ", ".join(f"{n} {k}" for k, n in totals.kinds.items()), flush=True)
-            if not options.no_record:
+            if is_recorded:
                 totals.write(HERE / "files.json", options.seed, last)
         if totals.files >= options.count or time.perf_counter() - started > options.seconds:
             break
-    if not options.no_record:
+    if is_recorded:
         totals.write(HERE / "files.json", options.seed, last)
     for kind in ("refused", "unjudged", "reference"):
         for reason, count in totals.reasons[kind].most_common():
@@ -171,8 +180,9 @@ def main() -> int:
 class Faults:
     """Writes faulty files, made smaller, with their verdicts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, verdict_of: Judge) -> None:
         self.folder = folder
+        self.verdict_of = verdict_of
         self.count: Counter[str] = Counter()
 
     def keep(self, seed: int, form: str, content: bytes, verdict: Verdict) -> None:
@@ -181,7 +191,7 @@ class Faults:
         kind = f"{form} {verdict.kind} {verdict.signature}"
         self.count[kind] += 1
         if verdict.kind != "time" and self.count[kind] <= SHRUNK:
-            model = shrunk(model, lambda m: _same_fault(m, verdict))
+            model = shrunk(model, lambda m: _same_fault(m, verdict, self.verdict_of))
         onnx.save(model, str(self.folder / f"{seed}-{form}.onnx"))
         nodes = [n.op_type for n in model.graph.node]
         record = json.dumps(verdict.record() | {"nodes": nodes}, indent=1)

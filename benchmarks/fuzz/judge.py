@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from onnx import numpy_helper
 from onnx.version_converter import convert_version
 from qonnx import plain
 
-__all__ = ["KINDS", "Verdict", "judge"]
+__all__ = ["KINDS", "Verdict", "compiled", "judge"]
 
 Array = npt.NDArray[Any]
 KINDS = ("right", "ties", "unstable", "reference", "refused", "unjudged", "wrong", "error", "time")
@@ -67,29 +68,32 @@ class Verdict:
 
 def judge(model: onnx.ModelProto, limit: int = LIMIT) -> Verdict:
     """Verdict on a model of `forms.file_of`, or on a part of one that has its metadata."""
+    return _within(limit, partial(_judged, model))
+
+
+def compiled(model: onnx.ModelProto, limit: int = LIMIT) -> Verdict:
+    """Verdict on the compilation of a model only: ``right`` where it compiles."""
+    return _within(limit, partial(_made, model, lambda accelerator: Verdict("right")))
+
+
+def _within(limit: int, run: Callable[[], Verdict]) -> Verdict:
     try:
         with time_limit(limit), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return _judged(model)
+            return run()
     except TimeLimit as error:
         return Verdict("time", str(error))
 
 
 def _judged(model: onnx.ModelProto) -> Verdict:
-    from tg2hdl_ir.errors import IRVerificationError, SimulationError, Tg2hdlError, ValidationError
-
     try:
         reference = _Reference(model)
     except Exception as error:
         return Verdict("unjudged", f"ONNX Runtime: {_line(error)}")
     if not reference.cases:
         return Verdict("unjudged", "all inputs lie on ties or give infinities")
-    try:
-        import tg2hdl
 
-        with tempfile.TemporaryDirectory() as folder:
-            onnx.save(model, f"{folder}/m.onnx")
-            accelerator = tg2hdl.compile(Path(folder) / "m.onnx")
+    def compare(accelerator: Any) -> Verdict:
         kinds: list[Verdict] = []
         for case in reference.cases:
             found = _outputs(model, accelerator, case.feeds)
@@ -97,6 +101,21 @@ def _judged(model: onnx.ModelProto) -> Verdict:
             if kinds[-1].is_fault:
                 return kinds[-1]
         return next((v for v in kinds if v.kind != "right"), kinds[0])
+
+    return _made(model, compare)
+
+
+def _made(model: onnx.ModelProto, verdict: Callable[[Any], Verdict]) -> Verdict:
+    """Compile a model and judge what came of it; errors are verdicts."""
+    from tg2hdl_ir.errors import IRVerificationError, SimulationError, Tg2hdlError, ValidationError
+
+    try:
+        import tg2hdl
+
+        with tempfile.TemporaryDirectory() as folder:
+            onnx.save(model, f"{folder}/m.onnx")
+            accelerator = tg2hdl.compile(Path(folder) / "m.onnx")
+        return verdict(accelerator)
     except (IRVerificationError, SimulationError) as error:
         return Verdict("error", f"{type(error).__name__}: {_line(error)}")
     except ValidationError as error:

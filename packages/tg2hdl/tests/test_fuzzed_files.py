@@ -88,6 +88,13 @@ QONNX = {
             np.trunc,
         ),
     ),
+    "codes that are quantized again, in the same way": (
+        """g (float[8] x) => (float[8] y) <float s = {1.5}, float zero = {0}, float two = {2}> {
+        q = qonnx.custom_op.general.Quant <narrow = 0, rounding_mode = "ROUND", signed = 1> (x, s, zero, two)
+        y = qonnx.custom_op.general.Quant <narrow = 0, rounding_mode = "ROUND", signed = 1> (q, s, zero, two)
+    }""",
+        lambda x: quant(quant(x, 1.5, 0, -2, 1), 1.5, 0, -2, 1),
+    ),
     "codes that are all the zero point": (
         """g (float[8] x) => (float[8] y)
         <float a = {0.2}, float s = {1.82}, float k = {4.1}, float zero = {0}, float three = {3}, float four = {4}> {

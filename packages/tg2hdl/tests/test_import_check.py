@@ -126,6 +126,15 @@ def wrong_clip(original: Any) -> Any:
     return lambda self, number, low, high, reach: original(self, number, low, high // 2, reach)
 
 
+def clipped_too_low(original: Any) -> Any:
+    """A code that the sums of random inputs do not reach."""
+
+    def to_codes(builder: Any, total: Any, quantizer: Any, low: int, high: int, name: str, *rest: Any) -> Any:
+        return original(builder, total, quantizer, low, high - (name == "sum_q"), name, *rest)
+
+    return to_codes
+
+
 def flipped_weights(original: Any) -> Any:
     def contraction(self: Any, number: int, a: Any, b: Any) -> Any:
         w = self._builder.nodes[b.node]
@@ -145,6 +154,7 @@ FAULTS = {
     "factors of a sum that are swapped": (changed(codes, "_fit_plane", wrong_plane), "sum_q"),
     "a zero point that is not subtracted": (changed(IntegerBuilder, "plus", forgotten_zero), "sum_q"),
     "a bound that is wrong": (changed(IntegerBuilder, "clipped", wrong_clip), "side_q"),
+    "a code that is clipped": (changed(imported, "to_codes", clipped_too_low), "sum_q"),
     "weights in the wrong order": (changed(sums.Sums, "_contraction", flipped_weights), "conv_q"),
 }
 

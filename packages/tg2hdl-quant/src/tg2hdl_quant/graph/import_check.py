@@ -6,9 +6,9 @@ and differences do not add up.  Few sums of such codes lie next to a tie, so rou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -167,52 +167,64 @@ class _Comparison:
             key=lambda cut: cut.number,
         )
         self.doubts = {layer.name: layer.doubt for layer in layers}
-        self.codes = self._codes()
+        self.made = {cut.number: cut.made for cut in self.cuts}
+        self.codes = self.telling = self._codes()
+        self.inputs = [self._integers(n) for n in range(len(integer.inputs))]
         self.values = self._values()
 
     def run(self) -> str:
         """Compare the codes of all quantizers, then the outputs."""
-        count = len(self.integer.inputs)
-        places = {made: count + n for n, made in enumerate(dict.fromkeys(c.made for c in self.cuts))}
-        nodes = list(self.integer.nodes)
-        computed = {}
-        for made, place in places.items():
-            computed[made] = len(nodes)
-            nodes.append(nodes[made])
-            nodes[made] = TensorNode("input", (), place, nodes[made].shape, nodes[made].dtype)
-        cut = replace(self.integer, nodes=tuple(nodes))
-        given = [self._integers(n) for n in range(count)] + [self.codes[made] for made in places]
+        cut, computed = self._cut()
         left = []
         for number, layer in enumerate(self.cuts):
+            source, made = self.graph.nodes[layer.number].sources[0], layer.made
+            # A conversion to the same codes is left out.
+            node = made if made in self._reached(source) else computed[made]
             try:
-                self._checked(
-                    partial(self._compare, layer, number), cut, given, (computed[layer.made], layer.made)
-                )
+                self._choose_codes(cut, source, node)
+                self._compare(layer, number, cut, node)
             except TooMuch:
                 left.append(self._name(layer))
         for number, output in enumerate(self.graph.outputs):
             if self.graph.nodes[output].dtype.is_float:
-                node = self.borders[1][number].node
                 try:
-                    self._checked(partial(self._compare_output, number), cut, given, (node, node))
+                    self._choose_codes(cut, output, self.borders[1][number].node)
+                    self._compare_output(number, cut)
                 except TooMuch:
                     left.append(f"output {number}")
         return f"not compared with the float operations of the file: {', '.join(left)}" if left else ""
 
-    def _checked(
-        self, compare: Callable[..., None], cut: TensorGraph, given: Sequence[Array], nodes: tuple[int, int]
-    ) -> None:
-        """Compare on the telling codes; where codes differ, again on those that the integer graph itself makes.
+    def _cut(self) -> tuple[TensorGraph, dict[int, int]]:
+        """The integer graph whose codes of quantizers are inputs, and the nodes that compute these codes."""
+        count = len(self.integer.inputs)
+        nodes = list(self.integer.nodes)
+        computed = {}
+        for place, made in enumerate(self.telling, count):
+            computed[made] = len(nodes)
+            nodes.append(nodes[made])
+            nodes[made] = TensorNode("input", (), place, nodes[made].shape, nodes[made].dtype)
+        return replace(self.integer, nodes=tuple(nodes)), computed
 
-        A layer may read what codes are made of, as a conversion that is left out does, and not the telling ones.
+    def _choose_codes(self, cut: TensorGraph, wanted: int, node: int) -> None:
+        """Use codes that tell most, or those of the file where an integer layer also reads what codes are made of.
+
+        Those are then made of each other, as the file makes them of its inputs.
         """
-        try:
-            compare(cut, given, nodes[0])
-        except ValidationError:
-            telling, inputs = self.codes, given[: len(self.integer.inputs)]
-            self.codes = dict(evaluate_nodes(self.integer, inputs, [c.made for c in self.cuts]))
-            compare(self.integer, inputs, nodes[1])
-            self.codes = telling
+        ends = _ends(cut, node, self.telling)
+        reads = {n if n in self.telling else ~cut.nodes[n].arg for n in ends}
+        self.codes = self.telling if reads <= self._reached(wanted) else self._file_codes
+
+    def _reached(self, wanted: int) -> set[int]:
+        """Codes, and inputs as negative numbers, that the layer of the file before a node reads."""
+        ends = _ends(self.graph, wanted, self.made)
+        return {self.made[n] if n in self.made else ~self.graph.nodes[n].arg for n in ends}
+
+    @cached_property
+    def _file_codes(self) -> dict[int, Array]:
+        """Codes that the float graph of the file makes of the inputs."""
+        found = evaluate_nodes(self.graph, self.values, list(self.made))
+        codes = {made: found[number] for number, made in self.made.items()}
+        return {made: codes[made].astype(array.dtype) for made, array in self.telling.items()}
 
     def _sampled(self, graph: TensorGraph, given: Sequence[Array]) -> SampledValues:
         return SampledValues(graph, given, _MOST_IF_FULL if self.is_full else _MOST)
@@ -262,7 +274,7 @@ class _Comparison:
         """What the float graph gets, for what the integer graph gets."""
         found = []
         for number, value in enumerate(self.borders[0]):
-            codes, node = self._integers(number), self.graph.nodes[self.graph.inputs[number]]
+            codes, node = self.inputs[number], self.graph.nodes[self.graph.inputs[number]]
             if node.dtype.is_float and codes.dtype.kind in "iu":
                 values = (codes.astype(np.int64) - value.zero).astype(np.float32)
                 codes = values * value.scale.astype(np.float32) + value.offset.astype(np.float32)
@@ -272,9 +284,7 @@ class _Comparison:
     def _name(self, cut: Cut) -> str:
         return self.graph.nodes[cut.number].label or f"quantize{cut.number}"
 
-    def _compare(
-        self, cut: Cut, seed: int, integer: TensorGraph, given: Sequence[Array], computed: int
-    ) -> None:
+    def _compare(self, cut: Cut, seed: int, integer: TensorGraph, computed: int) -> None:
         node, name = self.graph.nodes[cut.number], self._name(cut)
         source = node.sources[0]
         index = self._elements(node.shape, seed)
@@ -283,7 +293,7 @@ class _Comparison:
             scale=picked(node.arg.scale, node.shape, index),
             zero=picked(node.arg.zero, node.shape, index),
         )
-        found = self._sampled(integer, given).at(computed, index).astype(np.int64)
+        found = self._sampled(integer, [*self.inputs, *self.codes.values()]).at(computed, index).astype(np.int64)
         expected = quantizer.codes(self._floats(self.graph, source, index))
         if np.array_equal(found, expected):
             return
@@ -304,13 +314,11 @@ class _Comparison:
                 _place(index, at),
             )
 
-    def _compare_output(
-        self, number: int, integer: TensorGraph, given: Sequence[Array], computed: int
-    ) -> None:
+    def _compare_output(self, number: int, integer: TensorGraph) -> None:
         value, output = self.borders[1][number], self.graph.outputs[number]
         shape = self.graph.nodes[output].shape
         index = self._elements(shape, number)
-        found = self._sampled(integer, given).at(computed, index)
+        found = self._sampled(integer, [*self.inputs, *self.codes.values()]).at(value.node, index)
         if found.dtype.kind in "iu":
             scale, offset = (picked(a, shape, index) for a in (value.scale, value.offset))
             found = (found.astype(np.float64) - value.zero) * scale + offset
@@ -330,6 +338,18 @@ class _Comparison:
                 f"output {number}, made by {self.graph.nodes[output].label or 'a sum'}",
                 _place(index, at),
             )
+
+
+def _ends(graph: TensorGraph, number: int, ends: Collection[int]) -> set[int]:
+    """Inputs that a node is made of, down to some nodes, which count as inputs too."""
+    found: set[int] = set()
+    stack = [number]
+    while stack:
+        n = stack.pop()
+        if n not in found:
+            found.add(n)
+            stack.extend(() if n in ends else graph.nodes[n].sources)
+    return {n for n in found if n in ends or graph.nodes[n].op == "input"}
 
 
 def _place(index: Array, at: tuple[int, ...]) -> str:

@@ -40,10 +40,12 @@ from tg2hdl_ir.passes.instrument import (  # noqa: E402
     Rewritten,
     ir_pass,
     known_passes,
+    made_kernels,
     watch_passes,
 )
 from tg2hdl_ir.program import KernelCall, ProgramIR  # noqa: E402
 from tg2hdl_top import Design, compile_program  # noqa: E402
+from tg2hdl_top.search import form  # noqa: E402
 
 SECONDS = 60.0
 """Time that a fault may take (s)."""
@@ -72,6 +74,9 @@ class Fault:
             self.edit.install()
             return
         entry = known_passes()[self.name]
+        if not hasattr(entry.run, "__wrapped__"):
+            self._install_in_search()
+            return
         right: Callable[..., Any] = entry.run.__wrapped__  # type: ignore[attr-defined]
 
         def wrong(before: Any, *arguments: Any, **options: Any) -> Any:
@@ -79,6 +84,20 @@ class Fault:
 
         wrong.__module__ = right.__module__
         put(entry.run, ir_pass(entry.name, entry.description)(wrong))
+
+
+    def _install_in_search(self) -> None:
+        """Put the fault into the kernels that a step of the search chooses."""
+        rewritten = form.rewritten
+
+        def wrong(before: Any, name: str, decide: Any, **options: Any) -> Any:
+            def chosen(program: ProgramIR, call: KernelCall) -> Any:
+                choice = decide(program, call)
+                return replace(choice, kernels=faulty(call.kernel, choice.kernels, self.seed))
+
+            return rewritten(before, name, chosen if name == self.name else decide, **options)
+
+        put(rewritten, wrong)
 
 
 def planned(design: Design) -> ProgramIR:
@@ -113,14 +132,16 @@ def samples(program: ProgramIR, is_relaxed: bool) -> Iterator[dict[str, Any]]:
 
 
 def differs(program: ProgramIR, design: Design, subject: Subject) -> bool:
-    """Whether a design computes something else."""
+    """Whether a design computes something else, for some values of its variables."""
     is_relaxed = subject.options.get("float_order") == "relaxed"
     bound = 1e-3 if is_relaxed or subject.options.get("fold_batchnorm") else 0.0
     forms = (design.program, planned(design))
-    for inputs in samples(program, is_relaxed):
-        expected = evaluate_program(program, inputs)
+    found = {v.name: v for call in program.calls for v in call.host_variables}
+    for seed, inputs in enumerate(samples(program, is_relaxed)):
+        values = {name: v.low + (seed + 3) % (v.high - v.low + 1) for name, v in found.items()}
+        expected = evaluate_program(program, inputs, values)
         for form in forms:
-            made = evaluate_program(form, inputs)
+            made = evaluate_program(form, inputs, values)
             for name, array in expected.items():
                 one, two = np.asarray(array), made.get(name)
                 if two is None:
@@ -172,6 +193,10 @@ def judged(fault: Fault, subjects: list[Subject], programs: dict[str, ProgramIR]
     return found
 
 
+def _uses(program: Any) -> list[tuple[int, ...]]:
+    return [call.buffers for call in program.calls]
+
+
 def users(programs: dict[str, ProgramIR]) -> dict[str, list[Subject]]:
     """Subjects in which each rewrite changes something."""
     found: dict[str, list[Subject]] = {}
@@ -179,7 +204,8 @@ def users(programs: dict[str, ProgramIR]) -> dict[str, list[Subject]]:
         changed: set[str] = set()
 
         def see(name: str, before: Any, after: Rewritten, changed: set[str] = changed) -> None:
-            if after is not before:
+            kernels = any(new is not old for old, new in made_kernels(before, after))
+            if kernels or (isinstance(before, ProgramIR) and _uses(before) != _uses(after)):
                 changed.add(name)
 
         with watch_passes(see):

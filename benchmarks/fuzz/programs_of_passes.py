@@ -1,4 +1,5 @@
-"""Small programs that between them run every rewrite."""
+"""Small programs that between them run every rewrite; kernels as text where tinygrad makes none that a rewrite changes.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +11,27 @@ import numpy as np
 from tinygrad import Tensor
 
 from tg2hdl_backend import capture
+from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top import CompileOptions
+from tg2hdl_top.compile import program_of_kernel
 
 __all__ = ["SUBJECTS", "Subject"]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A program and the options it is compiled with."""
+    """A program and the options it is compiled with; its model is a function, or a kernel as text."""
 
     name: str
-    model: Callable[..., Any]
-    inputs: tuple[Any, ...]
+    model: Callable[..., Any] | str
+    inputs: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
     def program(self) -> ProgramIR:
         """The captured program."""
+        if isinstance(self.model, str):
+            return program_of_kernel(parse_kernel(self.model))
         return capture(self.model, *self.inputs, name=self.name).program
 
     def compile_options(self, **more: Any) -> CompileOptions:
@@ -106,6 +111,92 @@ def _sobel() -> Callable[[Tensor], Tensor]:
     return lambda x: x.cast("int32").conv2d(weight.cast("int32"), padding=1).abs()
 
 
+def _stencil(x: Tensor) -> Tensor:
+    """A sum over a window without padding."""
+    rows, columns = x.shape[0] - 2, x.shape[1] - 2
+    parts = [x[r : r + rows, c : c + columns] * (r + 2 * c + 1) for r in range(3) for c in range(3)]
+    return sum(parts[1:], parts[0])
+
+
+def _two_calls() -> Callable[[Tensor, Tensor], Any]:
+    """Equal kernels on two inputs of the host, which cannot be one memory."""
+    weight = Tensor(_i(8, 8)).cast("int32")
+    return lambda x, y: ((x.cast("int32") @ weight).contiguous(), (y.cast("int32") @ weight).contiguous())
+
+
+IN_PLACE = """kernel in_place
+  b0 x: int32[6] output
+  b1 w: int32[3]
+  0  RANGE i0 < 6 loop
+  1    %0 = LOAD int32 b0[i0]
+  2    RANGE i1 < 3 loop
+  3      %1 = LOAD int32 b1[i1]
+  4      %2 = add int32 %0, %1
+  5      STORE int32 b0[i0] = %2
+  6    END i1
+  7  END i0
+"""
+
+PREFIX = """kernel prefix
+  b0 out: int32[4] output
+  b1 x: int32[32]
+  r0: int32
+  $n: int32 0..8
+  0  RANGE i0 < 4 loop
+  1    SET r0 = 7:int32
+  2    %0 = mul int32 i0, 8:int32
+  3    RANGE i1 < $n reduce
+  4      %1 = add int32 %0, i1
+  5      %2 = LOAD int32 b1[%1]
+  6      %3 = GET int32 r0
+  7      %4 = add int32 %3, %2
+  8      SET r0 = %4
+  9    END i1
+  10   %5 = GET int32 r0
+  11   STORE int32 b0[i0] = %5
+  12 END i0
+"""
+
+UNSET = """kernel unset
+  b0 out: int32[3] output
+  b1 x: int32[12]
+  r0: int32[3]
+  0  RANGE i0 < 4 reduce
+  1    RANGE i1 < 3 reduce
+  2      %0 = mul int32 i0, 3:int32
+  3      %1 = add int32 %0, i1
+  4      %2 = LOAD int32 b1[%1]
+  5      %3 = GET int32 r0[i1]
+  6      %4 = add int32 %3, %2
+  7      SET r0[i1] = %4
+  8    END i1
+  9  END i0
+  10 RANGE i2 < 3 loop
+  11   %5 = GET int32 r0[i2]
+  12   STORE int32 b0[i2] = %5
+  13 END i2
+"""
+
+FUSED = """kernel fused
+  b0 out: int32[4] output
+  b1 x: int32[24]
+  b2 w: int32[6]
+  r0: int32[1]
+  0  RANGE i0 < 4 loop
+  1    SET r0[0:int32] = 5:int32
+  2    RANGE i1 < 6 reduce
+  3      %0 = mulacc int32 i0, 6:int32, i1
+  4      %1 = LOAD int32 b1[%0]
+  5      %2 = LOAD int32 b2[i1]
+  6      %3 = GET int32 r0[0:int32]
+  7      %4 = mulacc int32 %1, %2, %3
+  8      SET r0[0:int32] = %4
+  9    END i1
+  10   %5 = GET int32 r0[0:int32]
+  11   STORE int32 b0[i0] = %5
+  12 END i0
+"""
+
 SUBJECTS = [
     Subject("product", _product(_i(12, 8)), (_i(4, 12),)),
     Subject("product of one lane", _product(_i(12, 8)), (_i(4, 12),), {"multipliers": 1}),
@@ -144,5 +235,11 @@ SUBJECTS = [
     ),
     Subject("packed", _product(_i(12, 8)), (_i(4, 12),), {"multipliers": 8, "target": "ecp5"}),
     Subject("equal layers", _equal_layers(), (_i(2, 8),), {"schedule": "serial"}),
+    Subject("window without padding", _stencil, (_i(20, 10).astype(np.int32),), {"multipliers": 16}),
+    Subject("two inputs", _two_calls(), (_i(4, 8), _i(4, 8))),
+    Subject("in place", IN_PLACE),
+    Subject("sum of some elements", PREFIX),
+    Subject("registers that nothing sets", UNSET),
+    Subject("fused products, an array of one register", FUSED),
     Subject("loadable", _two_layers(), (_i(4, 8),), {"weights": "loadable"}),
 ]

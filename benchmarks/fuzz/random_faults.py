@@ -54,12 +54,32 @@ def faulty(before: Any, result: Any, seed: int) -> Any:
         old = {call.kernel for call in before.calls}
         fresh = [k for k in dict.fromkeys(call.kernel for call in result.calls) if k not in old]
         if not fresh:
-            return result
+            return _other_buffer(before, result, rng)
         chosen = fresh[int(rng.integers(len(fresh)))]
         made = _with_fault(chosen, rng)
         calls = (replace(c, kernel=made) if c.kernel is chosen else c for c in result.calls)
         return replace(result, calls=tuple(calls))
     return result
+
+
+def _other_buffer(before: ProgramIR, result: ProgramIR, rng: np.random.Generator) -> ProgramIR:
+    """A call that uses another buffer of the same type and size, where the buffers of calls are others."""
+    if [c.buffers for c in before.calls] == [c.buffers for c in result.calls]:
+        return result
+    number = int(rng.integers(len(result.calls)))
+    call = result.calls[number]
+    slot = int(rng.integers(len(call.buffers)))
+    used = result.buffers[call.buffers[slot]]
+    others = [
+        n
+        for n, b in enumerate(result.buffers)
+        if n not in call.buffers and (b.dtype, b.depth) == (used.dtype, used.depth)
+    ]
+    if not others:
+        return result
+    other = others[int(rng.integers(len(others)))]
+    moved = replace(call, buffers=(*call.buffers[:slot], other, *call.buffers[slot + 1 :]))
+    return replace(result, calls=(*result.calls[:number], moved, *result.calls[number + 1 :]))
 
 
 def _with_fault(kernel: KernelIR, rng: np.random.Generator) -> KernelIR:

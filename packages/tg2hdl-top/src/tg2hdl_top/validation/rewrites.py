@@ -10,12 +10,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.golden.kernel import TooMuchWork
 from tg2hdl_ir.golden.program import run_calls
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.instrument import Rewritten
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir.verifier import verify
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference
 from tg2hdl_top.validation.inputs import (
@@ -105,6 +107,7 @@ class RewriteCheck:
     # Kernels
 
     def _kernels(self, name: str, before: KernelIR, made: tuple[KernelIR, ...]) -> None:
+        _verify(name, before, made)
         rule = rule_for(self.options, before)
         for given in self.states.get(before, ()):
             state = given if rule is Rule.BITS else given.with_whole_numbers()
@@ -176,6 +179,8 @@ class RewriteCheck:
     def _programs(self, name: str, before: ProgramIR, after: ProgramIR) -> None:
         rules = {rule_for(self.options, call.kernel) for call in before.calls}
         rule = Rule.BOUND if name in ROUNDING or rules != {Rule.BITS} else Rule.BITS
+        # The largest numbers overflow in one form only where they are rounded elsewhere.
+        runs = self.runs[:1] if name in ROUNDING else self.runs
         first, second = self._run(before), self._run(after)
         pairs = list(zip(before.outputs, after.outputs, strict=True))
         written = {n for call in after.calls for n in call.accesses()[1]}
@@ -186,7 +191,7 @@ class RewriteCheck:
         for n, buffer in enumerate(before.buffers):
             if buffer.initial is not None and buffer.role != "weight" and buffer.name in numbers:
                 pairs.append((n, numbers[buffer.name]))
-        for (kind, _), one, two in zip(self.runs, first, second, strict=True):
+        for (kind, _), one, two in zip(runs, first, second, strict=False):
             for old, new in pairs:
                 buffer = before.buffers[old]
                 what = f"buffer {buffer.name!r}"
@@ -240,6 +245,16 @@ class RewriteCheck:
                 array = telling_array(buffer, kind, n in indices, seed=n)
             found.append(np.asarray(array).reshape(-1))
         return found
+
+
+def _verify(name: str, before: KernelIR, made: tuple[KernelIR, ...]) -> None:
+    """What breaks the rules of the IR, such as an address outside a buffer, may give the right result by chance."""
+    for kernel in made:
+        try:
+            verify(kernel)
+        except Tg2hdlError as error:
+            what = f"kernel {kernel.name} breaks the rules of the IR: {error.message}"
+            raise WrongResult(what, "any", (before,), made, {}, (name, before.name)) from error
 
 
 def _fresh(program: ProgramIR) -> set[int]:

@@ -148,7 +148,12 @@ def main() -> int:
         verdict = verdict_of(onnx.load(str(options.replay)))
         print(f"{verdict.kind}: {verdict.reason}")
         return int(verdict.is_fault)
-    totals, faults, started, last = Totals(), Faults(options.folder, verdict_of), time.perf_counter(), options.seed
+    totals, faults, started, last = (
+        Totals(),
+        Faults(options.folder, verdict_of),
+        time.perf_counter(),
+        options.seed,
+    )
     if options.resume:
         last = totals.load(HERE / "files.json")
     first = last + 1 if options.resume else options.seed

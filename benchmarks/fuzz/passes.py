@@ -45,7 +45,7 @@ from tg2hdl_ir.passes.instrument import (  # noqa: E402
 )
 from tg2hdl_ir.program import KernelCall, ProgramIR  # noqa: E402
 from tg2hdl_top import Design, compile_program  # noqa: E402
-from tg2hdl_top.search import form  # noqa: E402
+from tg2hdl_top.search import form as search_form  # noqa: E402
 
 SECONDS = 60.0
 """Time that a fault may take (s)."""
@@ -85,10 +85,9 @@ class Fault:
         wrong.__module__ = right.__module__
         put(entry.run, ir_pass(entry.name, entry.description)(wrong))
 
-
     def _install_in_search(self) -> None:
         """Put the fault into the kernels that a step of the search chooses."""
-        rewritten = form.rewritten
+        rewritten = search_form.rewritten
 
         def wrong(before: Any, name: str, decide: Any, **options: Any) -> Any:
             def chosen(program: ProgramIR, call: KernelCall) -> Any:

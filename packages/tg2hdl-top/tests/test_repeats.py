@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tg2hdl_ir import ValidationError
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
+from tg2hdl_top.repeats import bounds
 from tg2hdl_top.sequencer.access_times import Interval, access_times
 from tg2hdl_top.testing import simulate
 
@@ -307,6 +310,20 @@ def convolutions(strides: tuple[int, ...], size: int) -> tuple[ProgramIR, list[n
     return ProgramIR("convolutions", tuple(buffers), tuple(calls), (len(buffers) - 1,)), weights
 
 
+def test_a_bound_that_is_reached_is_a_wrong_result(monkeypatch):
+    monkeypatch.setattr("tg2hdl_top.lane_choice.LONG_RUN", 1)
+
+    class TooLow(RangeAnalysis):
+        def of(self, value):
+            low, high = super().of(value)
+            return low, high - 4
+
+    monkeypatch.setattr(bounds, "RangeAnalysis", TooLow)
+    program, _ = convolutions((1, 1, 2, 1), 16)
+    with pytest.raises(ValidationError, match=r"a rewrite changed a result: kernel .* as planned, buffer"):
+        compile_program(program, CompileOptions(multipliers=CHANNELS))
+
+
 def test_a_convolution_with_a_stride_shares_the_core_of_those_without(monkeypatch):
     """Its gates check the start of a row alone, and with a bound that is never reached they check the end too."""
     monkeypatch.setattr("tg2hdl_top.lane_choice.LONG_RUN", 1)
@@ -324,6 +341,7 @@ def test_a_convolution_with_a_stride_shares_the_core_of_those_without(monkeypatc
     (found,), cycles = simulate(design, {"x": x.reshape(-1)})
     assert found.tolist() == expected.reshape(-1).tolist()
     assert cycles == design.predicted_cycles()
+    assert design.validation.whole == design.validation.kernels == 3, "two layers are one kernel"
     for plan in design.kernels:
         times = access_times(plan, {buffer: Interval(0, 0) for buffer in plan.layouts})
         (written,) = times.writes.values()

@@ -23,8 +23,9 @@ from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.golden.kernel import evaluate_within
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
-from tg2hdl_lower import planner
+from tg2hdl_lower import plan_kernel, planner
 from tg2hdl_top import CompileOptions, Design, compile_program
+from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.testing import I8, I32, buffer, changed_pass, elementwise, gemv, layer
 from tg2hdl_top.validation.compare import WrongResult
 from tg2hdl_top.validation.rewrites import RewriteCheck
@@ -239,3 +240,70 @@ def test_a_lost_iteration_of_a_part_of_a_program_is_seen():
     after = replace(before, calls=(*before.calls[:-1], replace(before.calls[-1], kernel=lost)))
     with pytest.raises(WrongResult, match=r"buffer 'y': 1 of 6 elements differ, first at 5: .* became 0"):
         check("a-pass", before, after)
+
+
+def test_a_form_that_breaks_the_rules_is_named_whatever_it_gives():
+    """numpy reads an address below zero from the end, where it may be right by chance."""
+    check = RewriteCheck(PROGRAM, CompileOptions())
+    kernel = PROGRAM.calls[-1].kernel
+
+    def lower(old, new):
+        if not isinstance(old, IRBufStore):
+            return new
+        return replace(new, addr=IROp("sub", new.addr.dtype, (new.addr, IRConst(1, new.addr.dtype))))
+
+    outside = replace(kernel, loop_tree=Rewriter(change=lower).loop(kernel.loop_tree))
+    text = r"kernel elementwise breaks the rules of the IR: addresses -1 to 4 of buffer 0"
+    with pytest.raises(WrongResult, match=text) as caught:
+        check("a-pass", kernel, outside)
+    assert caught.value.blamed == ("a-pass", "elementwise")
+
+
+def scaled(*factors: float) -> ProgramIR:
+    """``y = x * a * b ...`` in float32."""
+    lines = [f"%{n + 1} = mul fp32 %{n}, {factor}:fp32" for n, factor in enumerate(factors)]
+    text = (
+        "kernel scaled\n  b0 y: fp32[8] output\n  b1 x: fp32[8]\nRANGE i0 < 8 loop\n%0 = LOAD fp32 b1[i0]\n"
+    )
+    text += "\n".join((*lines, f"STORE fp32 b0[i0] = %{len(factors)}", "END i0\n"))
+    buffers = (
+        buffer("y", "output", size=8, dtype=DType.FP32),
+        buffer("x", "input", size=8, dtype=DType.FP32),
+    )
+    return ProgramIR("scaled", buffers, (KernelCall(parse_kernel(text), (0, 1)),), (0,))
+
+
+def test_what_rounds_elsewhere_may_overflow_elsewhere():
+    """The ends of a type tell nothing of scales that become part of weights."""
+    before, after = scaled(4.0, 0.25), scaled(1.0)
+    check = RewriteCheck(before, CompileOptions())
+    check("fold-scales", before, after)
+    with pytest.raises(WrongResult, match=r"buffer 'y': . of 8 elements differ, first at .: -?inf became"):
+        check("a-pass", before, after)
+    with pytest.raises(WrongResult, match="buffer 'y': 8 of 8 elements differ"):
+        check("fold-scales", before, scaled(2.0))
+
+
+def join(mode="auto"):
+    plans = [plan_kernel(gemv(3, 6)), plan_kernel(elementwise("max", 1, 3))]
+    return join_kernels(plans, [(0, 0, 1, 1)], options=CompileOptions(schedule="serial", validate=mode))
+
+
+def test_joined_plans_are_compared_with_their_kernels(monkeypatch):
+    found = join().validation
+    assert (found.inputs, found.kernels, found.whole) == (("distinct", "negative"), 2, 2)
+    assert join("off").validation.inputs == ()
+    right = tg2hdl_lower.planner.forward_registers
+    monkeypatch.setattr(
+        tg2hdl_lower.planner, "forward_registers", lambda kernel: with_other_ops(right(kernel), "max", "min")
+    )
+    with pytest.raises(ValidationError) as caught:
+        join()
+    assert str(caught.value) == (
+        "compiler bug: a plan does not compute its kernel: kernel elementwise as planned, "
+        "buffer 0: 3 of 3 elements differ, first at 0: 3 became -11\n"
+        "  at: kernel elementwise\n"
+        '  note: inputs "distinct"\n'
+        '  hint: report this; options=CompileOptions(validate="off") joins it anyway'
+    )
+    join("off")

@@ -102,7 +102,8 @@ def plan_kernel(
     UnsupportedError
         When there is no hardware for an operation; a `BudgetError` when the options allow too little of it.
     """
-    return PreparedKernel.of(kernel, options, lanes, layouts, storage, roles).plan(shared)
+    plan = PreparedKernel.of(kernel, options, lanes, layouts, storage, roles).plan(shared)
+    return replace(plan, source=None if plan.regrouped else kernel)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from tg2hdl_lower.memory.plan import Slot
 from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import design_program
 from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.validation.validate import with_validated_plans
 
 __all__ = ["join_kernels"]
 
@@ -43,6 +45,8 @@ def join_kernels(
     ------
     InputError
         When there is no kernel, connected buffers differ, or a connection names none.
+    ValidationError
+        When a plan of `plan_kernel` does not compute what its kernel does, unless ``options.validate`` is ``"off"``.
     """
     if not plans:
         raise InputError("a design needs at least one kernel", hint="give at least one compiled kernel")
@@ -66,9 +70,10 @@ def join_kernels(
     )
     variables = tuple({v.name: v for plan in plans for v in plan.kernel.variables}.values())
     program = ProgramIR("top", tuple(buffers), calls, tuple(number_of[s] for s in outputs), variables)
-    return design_program(
-        program, options or CompileOptions(schedule="serial"), plans, [plan.kernel for plan in plans]
-    )
+    sources = [plan.source or plan.kernel for plan in plans]
+    kept = [replace(plan, source=None) for plan in plans]
+    design = design_program(program, options or CompileOptions(schedule="serial"), kept, sources)
+    return with_validated_plans(design)
 
 
 def _is_read_first(plans: Sequence[HardwarePlan], slots: Sequence[Slot]) -> bool:

@@ -100,6 +100,8 @@ class HardwarePlan(NodeGraph):
         Whether it keeps the pace of the kernel before it, whose results it reads as they are written.
     decisions : tuple of Decision
         What the planner chose among.
+    source : KernelIR, optional
+        The kernel that `plan_kernel` was given, where the plan must compute the same bits; a design has its own.
     """
 
     kernel: KernelIR
@@ -126,6 +128,7 @@ class HardwarePlan(NodeGraph):
     variants: tuple[HardwarePlan, ...] = ()
     follows: bool = field(default=False, metadata=OPTIONAL)
     decisions: tuple[Decision, ...] = field(default=(), compare=False, repr=False, metadata=OPTIONAL)
+    source: KernelIR | None = field(default=None, compare=False, repr=False, metadata=OPTIONAL)
 
     @property
     def ii(self) -> int:

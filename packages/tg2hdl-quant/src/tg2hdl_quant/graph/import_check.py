@@ -293,7 +293,9 @@ class _Comparison:
             scale=picked(node.arg.scale, node.shape, index),
             zero=picked(node.arg.zero, node.shape, index),
         )
-        found = self._sampled(integer, [*self.inputs, *self.codes.values()]).at(computed, index).astype(np.int64)
+        found = (
+            self._sampled(integer, [*self.inputs, *self.codes.values()]).at(computed, index).astype(np.int64)
+        )
         expected = quantizer.codes(self._floats(self.graph, source, index))
         if np.array_equal(found, expected):
             return

@@ -54,7 +54,11 @@ def with_both_bounds(
         else node
         for number, node in found.nodes.items()
     }
-    return replace(found, kernel=usual.kernel, nodes=nodes, notes=usual.notes)
+    bound_now = Rewriter()
+    bound_now.memo |= {variable: IRConst(largest, dtype) for variable in found.kernel.variables}
+    # The kernel that is planned, not the usual one, so that validation compares it with its source.
+    planned = replace(found.kernel, loop_tree=bound_now.loop(found.kernel.loop_tree), variables=())
+    return replace(found, kernel=planned, nodes=nodes, notes=usual.notes, source=None)
 
 
 def _conjuncts(gate: IRValue | None) -> list[IRValue]:

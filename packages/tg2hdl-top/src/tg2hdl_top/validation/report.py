@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.errors import ValidationError
+from tg2hdl_ir.errors import Tg2hdlError, ValidationError
 from tg2hdl_ir.passes.instrument import known_passes, watch_passes
 from tg2hdl_ir.pipeline import PLANNING
 from tg2hdl_ir.plugins.registry import registry
@@ -39,7 +39,8 @@ def located(
                 compiled()
         except WrongResult as found:
             return found
-        except OutOfTime:
+        except (OutOfTime, Tg2hdlError):
+            # The first difference is told, whatever a wrong form does to the search.
             pass
     return wrong
 

@@ -117,7 +117,7 @@ class RewriteCheck:
                 expected = state.run(before, self.options, WORK * 10).results
             except TooMuchWork:
                 continue
-            contents, places = self._sequence(state, made)
+            contents, places = self._sequence(_of(before, state), made)
             if contents is None:
                 continue
             for slot, array in expected.items():
@@ -163,7 +163,7 @@ class RewriteCheck:
         """What the kernels that were made are given; only the first one knows it without an evaluation."""
         found: dict[KernelIR, list[State]] = {kernel: [] for kernel in made}
         for state in self.states.get(before, ()):
-            contents = dict(state.contents)
+            contents = dict(_of(before, state).contents)
             for number, kernel in enumerate(made):
                 one = State(state.inputs, dict(contents), state.variables)
                 found[kernel].append(one)
@@ -245,6 +245,13 @@ class RewriteCheck:
                 array = telling_array(buffer, kind, n in indices, seed=n)
             found.append(np.asarray(array).reshape(-1))
         return found
+
+
+def _of(kernel: KernelIR, state: State) -> State:
+    """The contents of a kernel's own buffers: others may have their slots in what is made of it."""
+    slots = {meta.idx for meta in kernel.buffers}
+    contents = {slot: array for slot, array in state.contents.items() if slot in slots}
+    return State(state.inputs, contents, state.variables)
 
 
 def _verify(name: str, before: KernelIR, made: tuple[KernelIR, ...]) -> None:

@@ -206,13 +206,14 @@ class _Comparison:
         return replace(self.integer, nodes=tuple(nodes)), computed
 
     def _choose_codes(self, cut: TensorGraph, wanted: int, node: int) -> None:
-        """Use codes that tell most, or those of the file where an integer layer also reads what codes are made of.
+        """Use codes that tell most, or those of the file where an integer layer does not read the same ones as it.
 
-        Those are then made of each other, as the file makes them of its inputs.
+        It may read what they are made of, or nothing of codes that are always the same.  The codes of the file are made
+        of each other.
         """
         ends = _ends(cut, node, self.telling)
         reads = {n if n in self.telling else ~cut.nodes[n].arg for n in ends}
-        self.codes = self.telling if reads <= self._reached(wanted) else self._file_codes
+        self.codes = self.telling if reads == self._reached(wanted) else self._file_codes
 
     def _reached(self, wanted: int) -> set[int]:
         """Codes, and inputs as negative numbers, that the layer of the file before a node reads."""
@@ -296,7 +297,8 @@ class _Comparison:
         found = (
             self._sampled(integer, [*self.inputs, *self.codes.values()]).at(computed, index).astype(np.int64)
         )
-        expected = quantizer.codes(self._floats(self.graph, source, index))
+        floats = self._floats(self.graph, source, index)
+        expected = quantizer.codes(floats)
         if np.array_equal(found, expected):
             return
         doubt = any(d for n, d in self.doubts.items() if n == name or n.startswith(f"{name}."))
@@ -305,7 +307,8 @@ class _Comparison:
             quantizer.scale.astype(np.float64)
         )
         least, most = (quantizer.codes(exact + d) for d in (-steps, steps))
-        wrong = ((found < least) | (found > most)) & (found != expected) & np.isfinite(exact)
+        wrong = ((found < least) | (found > most)) & (found != expected)
+        wrong &= np.isfinite(exact) & np.isfinite(floats)
         if wrong.any():
             at = tuple(int(n) for n in np.argwhere(wrong)[0])
             raise _error(

@@ -13,7 +13,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.errors import InputError, PluginError
+from tg2hdl_ir import IRBufStore, IRConst, IROp
+from tg2hdl_ir.errors import InputError, PluginError, Tg2hdlError
+from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.plugins.descriptors import Area, HostPortDef, MemoryKindDef, SequencerDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
@@ -66,6 +68,93 @@ def test_a_record_of_something_else_is_no_design():
     assert text_of(lambda: Design.from_json(write_record(layer()[0]))) == (
         "bad input: the record holds a ProgramIR, not a design"
     )
+
+
+def with_program(design, **changes):
+    return replace(design, program=replace(design.program, **changes))
+
+
+def with_first(items, **changes):
+    return (replace(items[0], **changes), *items[1:])
+
+
+FORGED = {
+    "a kernel is left out": (lambda d: replace(d, kernels=d.kernels[:-1]), "1 kernels for 2 calls"),
+    "a call has a buffer that does not exist": (
+        lambda d: with_program(d, calls=with_first(d.program.calls, buffers=(0, 1, 99))),
+        "a call of kernel gemv has buffers that do not exist",
+    ),
+    "a buffer is smaller than its kernel says": (
+        lambda d: with_program(d, buffers=with_first(d.program.buffers, shape=(5,))),
+        "slot 2 of kernel gemv is not of the type and size of buffer x",
+    ),
+    "contents are cut": (
+        lambda d: with_program(d, buffers=cut_weights(d.program.buffers)),
+        "buffer w has 3 elements of int8",
+    ),
+    "an output is no buffer": (lambda d: with_program(d, outputs=(-1,)), "an output is not a buffer"),
+    "an operation is lost": (
+        lambda d: replace(d, kernels=with_first(d.kernels, nodes=without_first(d.kernels[0].nodes))),
+        "have operands that do not exist|has operands that do not exist",
+    ),
+    "a memory is of no call": (
+        lambda d: replace(d, buffers=with_first(d.buffers, slots=((7, 0),))),
+        "memory . is slot 0 of call 7, which does not exist",
+    ),
+    "a memory has a name that is none": (
+        lambda d: replace(d, buffers=with_first(d.buffers, name="a b")),
+        "'a b' is no name of a memory",
+    ),
+    "a number is a text": (
+        lambda d: replace(d, kernels=with_first(d.kernels, depth="8")),
+        "a record that cannot be read: ValueError: depth of a HardwarePlan is '8'",
+    ),
+    "an address is outside": (
+        lambda d: replace(d, sources=(far(d.sources[0]), *d.sources[1:])),
+        "addresses 1 to 6 of buffer 0, whose depth is 6",
+    ),
+    "a description is not there": (
+        lambda d: replace(d, sequencer=replace(d.sequencer, policy="none")),
+        "no sequencer is named 'none'|'none'",
+    ),
+}
+
+
+def cut_weights(buffers):
+    return tuple(b if b.initial is None else replace(b, initial=b.initial[:3]) for b in buffers)
+
+
+def without_first(nodes):
+    return {number: node for number, node in nodes.items() if number != min(nodes)}
+
+
+def far(kernel):
+    """The kernel with addresses of stores that are one too high."""
+
+    def moved(old, new):
+        if not isinstance(new, IRBufStore):
+            return new
+        return replace(new, addr=IROp("add", new.addr.dtype, (new.addr, IRConst(1, new.addr.dtype))))
+
+    return replace(kernel, loop_tree=Rewriter(change=moved).loop(kernel.loop_tree))
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_a_design_that_was_changed_and_signed_anew_is_refused(kind):
+    forge, text = FORGED[kind]
+    with pytest.raises(Tg2hdlError, match=text):
+        Design.from_json(forge(compile_program(layer()[0])).to_json())
+
+
+def test_other_weights_in_a_design_are_another_design():
+    design = compile_program(layer()[0])
+    buffers = tuple(
+        b if b.initial is None else replace(b, initial=b.initial[::-1].copy()) for b in design.program.buffers
+    )
+    read = Design.from_json(with_program(design, buffers=buffers).to_json())
+    inputs = {"x": layer()[2]}
+    (found,), _ = simulate(read, inputs)
+    assert found.tolist() == golden(read.program, inputs)[0].tolist()
 
 
 def test_a_design_prints_what_was_decided():

@@ -3,7 +3,7 @@
 An object that is used twice is written once, so that nodes that compare by identity are shared as before.  Arithmetic
 units and lowerings are written by name and looked up in the registry.  Reading makes objects of the named packages
 and of installed plugins' memories only, and runs none of their methods.  A checksum tells a record that was changed
-from one that was written; whoever writes another checksum writes another design, whose fields are not verified.
+from one that was written.  Whoever writes another checksum writes another record: its fields must have their types.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.typed import check_fields
 
 __all__ = ["OPTIONAL", "PACKAGES", "read_record", "signed", "write_record"]
 
@@ -198,6 +199,7 @@ def _made(entry: list[Any], objects: list[Any]) -> Any:
     made = object.__new__(cls)
     for name, value in content.items():
         object.__setattr__(made, name, _decode(value, objects))
+    check_fields(made)
     return made
 
 
@@ -212,8 +214,10 @@ def _decode(value: Any, objects: list[Any]) -> Any:
             return _class(content[0], lambda cls: issubclass(cls, Enum))[content[1]]
         case "named":
             name, items = content
-            made = _class(name, lambda cls: issubclass(cls, tuple) and hasattr(cls, "_fields"))
-            return made(*(_decode(item, objects) for item in items))
+            cls = _class(name, lambda cls: issubclass(cls, tuple) and hasattr(cls, "_fields"))
+            made = cls(*(_decode(item, objects) for item in items))
+            check_fields(made)
+            return made
         case "array":
             dtype, shape, text = content
             data = np.frombuffer(base64.b64decode(text), np.dtype(dtype))

@@ -23,6 +23,7 @@ from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.plan.variants import merged_plan
+from tg2hdl_top.design_check import checked_design
 from tg2hdl_top.external.plan import ExternalPlan
 from tg2hdl_top.external.times import waiting_timeline
 from tg2hdl_top.options import CompileOptions
@@ -93,12 +94,12 @@ class Design:
         Raises
         ------
         InputError
-            For text that is damaged or holds no design.
+            For text that is damaged or holds no design, or one whose parts do not fit each other.
         """
         design = read_record(text)
         if not isinstance(design, cls):
             raise InputError(f"the record holds a {type(design).__name__}, not a design")
-        return design
+        return checked_design(design)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the design to a JSON file."""

@@ -1,0 +1,99 @@
+"""Whether the parts of a design that was read fit each other: its checksum may have been made anew.
+
+The kernels keep the rules of the IR, and the program, the plans and the memories name only what there is.  That the
+operations of a plan compute its kernel is not proven here: a simulation compares them with the golden model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir.program import ProgramIR, check_contents
+from tg2hdl_ir.verifier import verify
+from tg2hdl_lower import HardwarePlan
+
+if TYPE_CHECKING:
+    from tg2hdl_top.design import Design
+
+__all__ = ["checked_design"]
+
+HINT = "compile the model again, or copy the file again"
+
+
+def checked_design(design: Design) -> Design:
+    """Return a design whose parts fit each other.
+
+    Raises
+    ------
+    InputError
+        For the first part that does not; a verification error says which rule of the IR a kernel breaks.
+    """
+    try:
+        for fault in _faults(design):
+            raise InputError(f"a design whose parts do not fit: {fault}", hint=HINT)
+        design.format()
+    except Tg2hdlError:
+        raise
+    except Exception as error:  # Any part may be missing.
+        raise InputError(
+            f"a design whose parts do not fit: {type(error).__name__}: {error}", hint=HINT
+        ) from error
+    return design
+
+
+def _faults(design: Design) -> Iterator[str]:
+    program, calls = design.program, len(design.program.calls)
+    for name in ("kernels", "sources", "cores"):
+        if len(getattr(design, name)) != calls:
+            yield f"{len(getattr(design, name))} {name} for {calls} calls"
+    for part in (program, *([design.preparation] if design.preparation is not None else [])):
+        yield from _program_faults(part)
+    for kernel in {*design.sources, *(plan.kernel for plan in design.kernels)}:
+        verify(kernel)
+    check_contents(program, () if design.preparation is None else [b.name for b in program.buffers])
+    for plan in {id(plan): plan for plan in design.kernels}.values():
+        yield from _plan_faults(plan)
+    for memory in design.buffers:
+        if not memory.name.isidentifier():
+            yield f"{memory.name!r} is no name of a memory"
+        for number, slot in memory.slots:
+            if number not in range(calls) or slot not in program.calls[number].slots:
+                yield f"memory {memory.name} is slot {slot} of call {number}, which does not exist"
+
+
+def _program_faults(program: ProgramIR) -> Iterator[str]:
+    for buffer in program.buffers:
+        if buffer.initial is not None and (
+            buffer.initial.size != buffer.depth or buffer.initial.dtype != buffer.dtype.numpy()
+        ):
+            yield f"buffer {buffer.name} has {buffer.initial.size} elements of {buffer.initial.dtype}"
+    known = range(len(program.buffers))
+    for call in program.calls:
+        name = call.kernel.name
+        if len(call.buffers) != len(call.kernel.buffers) or not {*call.buffers} <= {*known}:
+            yield f"a call of kernel {name} has buffers that do not exist"
+            return
+        verify(call.kernel)
+        for meta, number in zip(call.kernel.buffers, call.buffers, strict=True):
+            buffer = program.buffers[number]
+            if (meta.depth, meta.dtype) != (buffer.depth, buffer.dtype):
+                yield f"slot {meta.idx} of kernel {name} is not of the type and size of buffer {buffer.name}"
+        if not {known_name for known_name, _ in call.values} <= {v.name for v in call.kernel.variables}:
+            yield f"a call of kernel {name} has values of variables that do not exist"
+    if not program.outputs or not {*program.outputs} <= {*known}:
+        yield "an output is not a buffer"
+
+
+def _plan_faults(plan: HardwarePlan) -> Iterator[str]:
+    name = plan.kernel.name
+    for number, node in plan.nodes.items():
+        if node.number != number or not {*node.operands} <= plan.nodes.keys():
+            yield f"operation {number} of kernel {name} has operands that do not exist"
+    for leaf in plan.leaves:
+        if not {*leaf.nodes} <= plan.nodes.keys():
+            yield f"leaf {leaf.number} of kernel {name} has operations that do not exist"
+    slots = {meta.idx for meta in plan.kernel.buffers}
+    if not {port.buffer for port in plan.ports} <= slots:
+        yield f"a port of kernel {name} is of a buffer that it does not have"

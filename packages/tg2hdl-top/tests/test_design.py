@@ -92,6 +92,10 @@ FORGED = {
         lambda d: with_program(d, buffers=cut_weights(d.program.buffers)),
         "buffer w has 3 elements of int8",
     ),
+    "only the golden model has other contents": (
+        lambda d: with_program(d, buffers=other_weights(d.program.buffers, "initial")),
+        "memory w has other contents than buffer w",
+    ),
     "an output is no buffer": (lambda d: with_program(d, outputs=(-1,)), "an output is not a buffer"),
     "an operation is lost": (
         lambda d: replace(d, kernels=with_first(d.kernels, nodes=without_first(d.kernels[0].nodes))),
@@ -124,6 +128,12 @@ def cut_weights(buffers):
     return tuple(b if b.initial is None else replace(b, initial=b.initial[:3]) for b in buffers)
 
 
+def other_weights(items, field):
+    """Buffers or memories whose contents are the other way round."""
+    arrays = [(item, getattr(item, field)) for item in items]
+    return tuple(i if a is None else replace(i, **{field: a[::-1].copy()}) for i, a in arrays)
+
+
 def without_first(nodes):
     return {number: node for number, node in nodes.items() if number != min(nodes)}
 
@@ -148,10 +158,9 @@ def test_a_design_that_was_changed_and_signed_anew_is_refused(kind):
 
 def test_other_weights_in_a_design_are_another_design():
     design = compile_program(layer()[0])
-    buffers = tuple(
-        b if b.initial is None else replace(b, initial=b.initial[::-1].copy()) for b in design.program.buffers
-    )
-    read = Design.from_json(with_program(design, buffers=buffers).to_json())
+    program = with_program(design, buffers=other_weights(design.program.buffers, "initial"))
+    changed = replace(program, buffers=other_weights(design.buffers, "contents"))
+    read = Design.from_json(changed.to_json())
     inputs = {"x": layer()[2]}
     (found,), _ = simulate(read, inputs)
     assert found.tolist() == golden(read.program, inputs)[0].tolist()

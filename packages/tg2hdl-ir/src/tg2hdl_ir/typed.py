@@ -91,6 +91,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, origin) and all(_fits(k, keys) and _fits(v, values) for k, v in value.items())
     if isinstance(origin, type) and issubclass(origin, Collection) and len(inner) == 1:
         return isinstance(value, origin) and not isinstance(value, str) and all(_fits(v, inner[0]) for v in value)
+    if hint is Any:
+        return True
     if hint is float:
         return type(value) in (int, float)
     if hint is int:

@@ -7,7 +7,9 @@ operations of a plan compute its kernel is not proven here: a simulation compare
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError, Tg2hdlError
 from tg2hdl_ir.program import ProgramIR, check_contents
@@ -61,6 +63,14 @@ def _faults(design: Design) -> Iterator[str]:
         for number, slot in memory.slots:
             if number not in range(calls) or slot not in program.calls[number].slots:
                 yield f"memory {memory.name} is slot {slot} of call {number}, which does not exist"
+    for number, memory in design.memories.items():
+        if memory.contents is not None and not _same(memory.contents, program.buffers[number].initial):
+            yield f"memory {memory.name} has other contents than buffer {program.buffers[number].name}"
+
+
+def _same(one: npt.NDArray[Any], two: npt.NDArray[Any] | None) -> bool:
+    """Whether two arrays have the same bits."""
+    return two is not None and one.dtype == two.dtype and one.tobytes() == two.tobytes()
 
 
 def _program_faults(program: ProgramIR) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from tg2hdl_ir import DType, IRBufStore, IRConst, IROp, KernelIR, LoopIR
-from tg2hdl_ir.analysis.ranges import Interval
+from tg2hdl_ir.analysis.address_range import Extreme
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import BufferMeta
 from tg2hdl_ir.records import read_record, signed, write_record
@@ -85,11 +85,11 @@ def test_what_has_no_place_in_a_record_is_refused():
 
 def test_arrays_and_named_tuples_come_back_as_they_were():
     array = np.arange(6, dtype=np.int8).astype(ml_dtypes.bfloat16).reshape(2, 3)
-    named = Interval(-3, 5)
+    named = Extreme(-3, {})
     found = read_record(write_record((array, named)))
     np.testing.assert_array_equal(found[0], array)
     assert found[0].dtype == array.dtype
-    assert type(found[1]) is Interval
+    assert type(found[1]) is Extreme
     assert found[1] == named
-    with pytest.raises(InputError, match="low of a Interval is 'a'"):
-        read_record(write_record(Interval("a", 5)))
+    with pytest.raises(InputError, match="value of a Extreme is 'a'"):
+        read_record(write_record(Extreme("a", {})))

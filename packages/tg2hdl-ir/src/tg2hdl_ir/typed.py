@@ -67,7 +67,7 @@ def check_fields(made: object) -> None:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     names = getattr(cls, "_fields", None) or [field.name for field in fields(cls)]
     hints = get_type_hints(cls)
     return {name: hints[name] for name in names}
@@ -88,9 +88,15 @@ def _fits(value: Any, hint: Any) -> bool:
         return len(value) == len(inner) and all(map(_fits, value, inner))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         keys, values = inner
-        return isinstance(value, origin) and all(_fits(k, keys) and _fits(v, values) for k, v in value.items())
+        return isinstance(value, origin) and all(
+            _fits(k, keys) and _fits(v, values) for k, v in value.items()
+        )
     if isinstance(origin, type) and issubclass(origin, Collection) and len(inner) == 1:
-        return isinstance(value, origin) and not isinstance(value, str) and all(_fits(v, inner[0]) for v in value)
+        return (
+            isinstance(value, origin)
+            and not isinstance(value, str)
+            and all(_fits(v, inner[0]) for v in value)
+        )
     if hint is Any:
         return True
     if hint is float:

@@ -60,7 +60,7 @@ def check_fields(made: object) -> None:
     ValueError
         For a value of another type.
     """
-    for name, hint in _hints(type(made)).items():
+    for name, hint in _hints(type(made)).items():  # type: ignore[arg-type]
         value = getattr(made, name)
         if not _fits(value, hint):
             raise ValueError(f"{name} of a {type(made).__name__} is {value!r:.60}")

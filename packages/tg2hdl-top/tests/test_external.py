@@ -329,7 +329,9 @@ def test_a_chip_that_checks_its_rules():
     for found in run_beside(design, X, [1], slave=Chip):
         np.testing.assert_array_equal(found, expected(matrices, X))
     with pytest.raises(
-        CapacityError, match="the weights take 576 bytes outside the chip, and the memory has 512"
+        CapacityError,
+        match="the weights take 576 bytes outside the chip, and the memory has 512\n"
+        "  hint: choose a larger memory, or make the model smaller",
     ):
         compile_program(program, options(memory_port="sdram", memory=replace(model, rows=1)))
 

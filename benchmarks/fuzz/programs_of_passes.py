@@ -226,6 +226,10 @@ SUBJECTS = [
     Subject("pool", lambda x: x.max_pool2d(2), (_i(1, 2, 6, 6),)),
     Subject("padded pool", lambda x: x.max_pool2d(3, stride=2, padding=1), (_f(1, 2, 6, 6),)),
     Subject("running sum", lambda x: x.cumsum(1), (_i(3, 7).astype(np.int32),)),
+    Subject(
+        "running maximum, lanes", lambda x: x.cummax(1)[0], (_i(3, 9).astype(np.int32),), {"multipliers": 8}
+    ),
+    Subject("running sum of floats, reversed", lambda x: x.flip(0).cumsum(0).flip(0), (_f(6, 3),)),
     Subject("rows of a table", _table(6, 5), (np.array([1, 3, 0], np.int32),)),
     Subject("shifts and division", lambda x: (x // 3) + (x % 5) * 2, (_i(17).astype(np.int32),)),
     Subject("signs", lambda x: (x * -1).relu() + x, (_i(13).astype(np.int32),)),

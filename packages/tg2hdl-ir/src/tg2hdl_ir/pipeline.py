@@ -42,6 +42,7 @@ from tg2hdl_ir.passes.partial_sums import split_sum
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.producers import producer_forms
 from tg2hdl_ir.passes.registers import forward_registers
+from tg2hdl_ir.passes.scan import scan_forms
 from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.passes.signs import choose_signs
 from tg2hdl_ir.passes.single_registers import drop_single_indices
@@ -100,7 +101,7 @@ PIPELINE: tuple[Rewrite, ...] = (
     # Equal kernels of a program.
     *_table(with_common_kernels, with_bound_values),
     # A kernel, where that takes fewer cycles: another form, or two, canonicalized again.
-    *_table(merge_branches, producer_forms, phase_forms, section_forms, split_divided_loops),
+    *_table(scan_forms, merge_branches, producer_forms, phase_forms, section_forms, split_divided_loops),
     *_table(with_constant_taps, start_at_bias, cut_kernel, cut_products, split_sum),
     *PLANNING,
 )

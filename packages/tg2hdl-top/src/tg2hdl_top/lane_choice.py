@@ -321,7 +321,7 @@ class LaneChooser:
         return levels * (self.recurrence + 1)
 
     def _candidates(self, lanes: int) -> list[dict[int, int]]:
-        key = frozenset(self.info.independent | self.info.reducible), lanes
+        key = frozenset(self.info.independent | self.info.reducible | self.info.scanned), lanes
         if key not in self._known_candidates:
             self._known_candidates[key] = candidate_lanes(self.kernel, self.info, lanes)
         return self._known_candidates[key]

@@ -18,6 +18,7 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     loads_used_by,
+    operands,
     values_below,
 )
 
@@ -38,6 +39,8 @@ class AxisInfo:
         For each axis the registers that every iteration initializes for itself.
     reducible : frozenset of int
         Axes whose iterations only add to integer accumulators, or to float ones where these may be regrouped.
+    scanned : frozenset of int
+        Axes of innermost loops that do the same, and store the accumulators in between: lanes keep their order.
     floats : frozenset of int
         Axes that carry a float register.
     """
@@ -46,6 +49,7 @@ class AxisInfo:
     private: dict[int, frozenset[int]]
     reducible: frozenset[int]
     floats: frozenset[int]
+    scanned: frozenset[int] = frozenset()
 
 
 def is_injective(form: Affine, ranges: RangeAnalysis) -> bool:
@@ -84,12 +88,22 @@ def analyze_axes(kernel: KernelIR, *, regroup_floats: bool = False) -> AxisInfo:
     carried = {axis: touched[axis] - private[axis] for axis in axes}
     plain = _accumulators(placed, regroup_floats)
     floats = {r.idx for r in kernel.registers if r.dtype.is_float}
+    adding = {a for a in axes if carried[a] and carried[a] <= plain and a in memory}
+    seen = {a for a in adding if any(a in path and _stores(s, carried[a]) for s, path in placed)}
+    leaves = {loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter and not loop.loops}
     return AxisInfo(
         frozenset(a for a in axes if not carried[a] and a in memory),
         private,
-        frozenset(a for a in axes if carried[a] and carried[a] <= plain and a in memory),
+        frozenset(adding - seen),
         frozenset(a for a in axes if carried[a] & floats),
+        frozenset(seen & leaves),
     )
+
+
+def _stores(statement: IRStatement, registers: set[int]) -> bool:
+    """Whether a buffer store depends on one of some registers."""
+    loads = loads_used_by(operands(statement)) if isinstance(statement, IRBufStore) else []
+    return any(isinstance(load, IRRegLoad) and load.reg in registers for load in loads)
 
 
 def _place(loop: LoopIR, path: tuple[int, ...]) -> list[tuple[IRStatement, tuple[int, ...]]]:

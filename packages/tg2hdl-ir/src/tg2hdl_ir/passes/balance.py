@@ -1,6 +1,7 @@
 """Balancing: a chain of integer additions (or min, max, and, or, xor) becomes a tree with the register last.
 
-So do float additions where the user gave up their order.
+So do float additions where the user gave up their order.  Where the sums in between are used too, as in a scan, each is
+the register plus a prefix of the terms.  The prefixes share their trees, as in Sklansky's conditional-sum adder (1960).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRValue, KernelIR, operands
+from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, IRValue, KernelIR, operands
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
@@ -43,6 +44,9 @@ def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
                 uses[source] += 1
                 stack.append(source)
     balancer = _Balancer(uses, regroup_floats)
+    for statement in kernel.loop_tree.statements():
+        if isinstance(statement, IRRegStore):
+            balancer.find_prefixes(statement.value)
     return replace(kernel, loop_tree=balancer.loop(kernel.loop_tree))
 
 
@@ -60,6 +64,26 @@ class _Balancer(Rewriter):
         self.uses = uses
         self.regroup_floats = regroup_floats
         self.carried: dict[IRValue, bool] = {}
+        self.prefixes: set[IRValue] = set()
+        self.trees: dict[tuple[str, tuple[IRValue, ...]], IRValue] = {}
+
+    def find_prefixes(self, updated: IRValue) -> None:
+        """Note the sums that lead to a register's new value, if one of them is used elsewhere too."""
+        op = self._chain_op(updated)
+        found: list[IRValue] = []
+        shared = False
+        node = updated
+        while op is not None and isinstance(node, IROp) and self._chain_op(node) == op:
+            found.append(node)
+            before = [node.srcs[2]] if node.op == "where" else [s for s in node.srcs if self._is_carried(s)]
+            if len(before) != 1:
+                break
+            shared = shared or (
+                isinstance(before[0], IROp) and self.uses[before[0]] > 1 + (node.op == "where")
+            )
+            (node,) = before
+        if shared and len(found) > 1:
+            self.prefixes.update(found)
 
     def _rebuild(self, node: IRValue) -> IRValue:
         op = self._chain_op(node)
@@ -68,6 +92,8 @@ class _Balancer(Rewriter):
         leaves = self._leaves(node, op, limit=None)
         if len(leaves) < 3:
             return super()._rebuild(node)
+        if node in self.prefixes:
+            return self._prefix(op, node.dtype, leaves)
         return self._tree(op, node.dtype, leaves)
 
     def _chain_op(self, node: IRValue) -> str | None:
@@ -86,7 +112,7 @@ class _Balancer(Rewriter):
         return None
 
     def _leaves(self, node: IRValue, op: str, limit: int | None) -> list[IRValue]:
-        within = limit is None or self.uses[node] <= limit
+        within = limit is None or self.uses[node] <= limit or node in self.prefixes
         if not isinstance(node, IROp) or not within or self._chain_op(node) != op:
             return [self.value(node)]
         if node.op == op:
@@ -103,6 +129,23 @@ class _Balancer(Rewriter):
                 isinstance(value, IROp) and any(self._is_carried(s) for s in value.srcs)
             )
         return self.carried[value]
+
+    def _prefix(self, op: str, dtype: DType, leaves: list[IRValue]) -> IRValue:
+        """The register and the terms up to one of them, in order."""
+        value = self._joined(op, dtype, tuple(v for v in leaves if not self._is_carried(v)))
+        for other in (v for v in leaves if self._is_carried(v)):
+            value = self.folder.op(op, dtype, other, value)
+        return value
+
+    def _joined(self, op: str, dtype: DType, terms: tuple[IRValue, ...]) -> IRValue:
+        """Tree of some terms; those that begin at the same one share the tree of the first 2, 4, 8, ..."""
+        if len(terms) == 1:
+            return terms[0]
+        if (op, terms) not in self.trees:
+            half = 1 << (len(terms) - 1).bit_length() - 1
+            parts = self._joined(op, dtype, terms[:half]), self._joined(op, dtype, terms[half:])
+            self.trees[op, terms] = self.folder.op(op, dtype, *parts)
+        return self.trees[op, terms]
 
     def _tree(self, op: str, dtype: DType, leaves: list[IRValue]) -> IRValue:
         if dtype.is_float:

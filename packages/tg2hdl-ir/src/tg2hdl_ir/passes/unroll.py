@@ -56,7 +56,7 @@ def unroll(kernel: KernelIR, info: AxisInfo, factors: Mapping[int, int]) -> Kern
     wanted = {axis: lanes for axis, lanes in factors.items() if lanes > 1}
     for axis in wanted:
         counter = counters.get(axis)
-        legal = axis in info.independent or axis in info.reducible or axis in innermost
+        legal = axis in info.independent | info.reducible | info.scanned or axis in innermost
         if counter is None or not isinstance(counter.bound, int) or not legal:
             raise InputError(
                 f"axis {axis} cannot have {wanted[axis]} lanes",

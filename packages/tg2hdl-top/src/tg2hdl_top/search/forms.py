@@ -1,4 +1,4 @@
-"""Other forms of one kernel: polyphase decomposition, sections, divided loops, constant taps."""
+"""Other forms of one kernel: scans, polyphase decomposition, sections, divided loops, constant taps."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tg2hdl_ir.passes.divided import split_divided_loops
 from tg2hdl_ir.passes.merge_branches import merge_branches
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.producers import producer_forms
+from tg2hdl_ir.passes.scan import scan_forms
 from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.pipeline import canonicalize, proposed_forms
 from tg2hdl_ir.plugins.registry import registry
@@ -91,7 +92,7 @@ def _best_form(
             proposed = _canonical(proposed_forms(kernel, definition))
             named += [(definition.name, form) for form in proposed]
     # A section may be worth it although the whole was not.
-    cuts = not {name for name, _ in named} <= {"phases", "constant-taps"}
+    cuts = not {name for name, _ in named} <= {"scan", "phases", "constant-taps"}
     return _fewest(program, call, named, cuts, options)
 
 
@@ -141,6 +142,8 @@ def _forms(
     """The first rewrite that has forms of a kernel, and these."""
     contents = {n: b.initial for n in fixed if (b := program.buffers[fixed[n]]).initial is not None}
     finite = frozenset(slot for slot, number in fixed.items() if _is_finite(program.buffers[number]))
+    if forms := scan_forms(kernel):
+        return "scan", forms
     if forms := phase_forms(kernel, finite, joined=_adds_wait(kernel, options)):
         return "phases", forms
     if forms := section_forms(kernel):

@@ -23,7 +23,7 @@ from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.plan.variants import merged_plan
-from tg2hdl_top.design_check import checked_design
+from tg2hdl_top.design_check import check_parts
 from tg2hdl_top.external.plan import ExternalPlan
 from tg2hdl_top.external.times import waiting_timeline
 from tg2hdl_top.options import CompileOptions
@@ -99,7 +99,8 @@ class Design:
         design = read_record(text)
         if not isinstance(design, cls):
             raise InputError(f"the record holds a {type(design).__name__}, not a design")
-        return checked_design(design)
+        check_parts(design)
+        return design
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the design to a JSON file."""

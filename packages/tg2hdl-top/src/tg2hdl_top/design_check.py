@@ -6,26 +6,43 @@ operations of a plan compute its kernel is not proven here: a simulation compare
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import ProgramIR, check_contents
 from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.memory.plan import MemoryPlan
 
-if TYPE_CHECKING:
-    from tg2hdl_top.design import Design
-
-__all__ = ["checked_design"]
+__all__ = ["check_parts"]
 
 HINT = "compile the model again, or copy the file again"
 
 
-def checked_design(design: Design) -> Design:
-    """Return a design whose parts fit each other.
+class Parts(Protocol):
+    """The parts of a `Design` that are compared with each other."""
+
+    @property
+    def program(self) -> ProgramIR: ...
+    @property
+    def preparation(self) -> ProgramIR | None: ...
+    @property
+    def kernels(self) -> tuple[HardwarePlan, ...]: ...
+    @property
+    def sources(self) -> tuple[KernelIR, ...]: ...
+    @property
+    def buffers(self) -> tuple[MemoryPlan, ...]: ...
+    @property
+    def memories(self) -> Mapping[int, MemoryPlan]: ...
+    def format(self) -> str: ...
+
+
+def check_parts(design: Parts) -> None:
+    """Raise where parts of a design do not fit each other.
 
     Raises
     ------
@@ -42,10 +59,9 @@ def checked_design(design: Design) -> Design:
         raise InputError(
             f"a design whose parts do not fit: {type(error).__name__}: {error}", hint=HINT
         ) from error
-    return design
 
 
-def _faults(design: Design) -> Iterator[str]:
+def _faults(design: Parts) -> Iterator[str]:
     program, calls = design.program, len(design.program.calls)
     for name in ("kernels", "sources", "cores"):
         if len(getattr(design, name)) != calls:

@@ -6,19 +6,24 @@ affected is only known when the whole timeline is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
+from math import inf
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.errors import BudgetError, CapacityError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.pack_products import packing_axes
+from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.decisions import Alternative, Cost, Decision
 from tg2hdl_lower.lanes.candidates import executed_products, leaf_multiplications
 from tg2hdl_lower.memory.memories import element_ranges
 from tg2hdl_lower.plan.operations import DesignProduct
 from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.search.form import called
+from tg2hdl_top.search.forms import forms_with_fewer_products
 from tg2hdl_top.search.measure import step_cycles
 
 __all__ = ["best_of_budgets", "smaller_budgets"]
@@ -80,8 +85,12 @@ def best_of_budgets(options: CompileOptions, made: Callable[[CompileOptions], De
 
 
 def _least(design: Design) -> float:
-    """Least cycles that the program would take with one multiplier and one lane."""
-    loads = [_load(kernel, plan.storage) for kernel, plan in zip(design.sources, design.kernels, strict=True)]
+    """Least cycles that the program would take with one multiplier and one lane, in the form with the fewest."""
+    loads = []
+    for kernel, plan in zip(design.sources, design.kernels, strict=True):
+        ranges = element_ranges(plan.storage)
+        found = [_load(form, ranges) for form in _forms(kernel)]
+        loads.append((min(load[0] for load in found), min(load[1] for load in found)))
     # Kernels with products of other formats may overlap, as those with none.
     kinds = {n.key for plan in design.kernels for n in plan.all(DesignProduct)}
     products, steps = [load[0] for load in loads], [load[1] for load in loads]
@@ -89,18 +98,43 @@ def _least(design: Design) -> float:
     return max(total, *steps, sum(steps) / HIDDEN)
 
 
-def _load(kernel: KernelIR, storage: Mapping[int, DType]) -> tuple[float, float]:
-    """Products and steps of a kernel with one lane; half of them where two products may share a multiplier."""
-    shared = 2 if packing_axes(kernel, element_ranges(storage)) else 1
-    steps = sum(leaf.steps for leaf in leaf_multiplications(kernel))
-    return executed_products(kernel) / shared, steps / shared
+def _forms(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
+    """A kernel as the search left it, and what another budget may make of it."""
+    return [(kernel,), *forms_with_fewer_products(kernel)]
+
+
+def _load(form: tuple[KernelIR, ...], ranges: Mapping[int, Interval]) -> tuple[float, float]:
+    """Products and steps of kernels with one lane; half of them where two products may share a multiplier."""
+    products, steps = 0.0, 0.0
+    for kernel in form:
+        shared = 2 if packing_axes(kernel, ranges) else 1
+        products += executed_products(kernel) / shared
+        steps += sum(leaf.steps for leaf in leaf_multiplications(kernel)) / shared
+    return products, steps
 
 
 def _estimate(design: Design, options: CompileOptions) -> float:
-    """Cycles of the steps with other options, if the form stays: those of products follow one another."""
-    calls = zip(design.program.calls, design.sources, strict=True)
-    program = replace(design.program, calls=tuple(replace(c, kernel=k) for c, k in calls))
-    steps = zip(step_cycles(program, options), design.sources, strict=True)
-    if not options.share_multipliers:
-        return max(cycles for cycles, _ in steps)
-    return sum(cycles if executed_products(kernel) else cycles / HIDDEN for cycles, kernel in steps)
+    """Cycles of the steps with other options, in the form with the fewest: those of products follow one another."""
+    forms = [_forms(kernel) for kernel in design.sources]
+    found = [inf] * len(forms)
+    for number in range(max(map(len, forms))):
+        taken = [form[min(number, len(form) - 1)] for form in forms]
+        for call, cycles in enumerate(_step_cycles(design.program, taken, options)):
+            found[call] = min(found[call], cycles)
+    return sum(found) if options.share_multipliers else max(found)
+
+
+def _step_cycles(
+    program: ProgramIR, forms: list[tuple[KernelIR, ...]], options: CompileOptions
+) -> Iterator[float]:
+    """Cycles of the steps of each call in a form."""
+    buffers = list(program.buffers)
+    calls = [called(call, form, buffers, "form") for call, form in zip(program.calls, forms, strict=True)]
+    whole = replace(program, buffers=tuple(buffers), calls=tuple(chain.from_iterable(calls)))
+    steps = iter(step_cycles(whole, options))
+    for form in forms:
+        mine = [(kernel, next(steps)) for kernel in form]
+        if options.share_multipliers:
+            yield sum(cycles if executed_products(kernel) else cycles / HIDDEN for kernel, cycles in mine)
+        else:
+            yield max(cycles for _, cycles in mine)

@@ -28,7 +28,7 @@ from tg2hdl_top.search.cuts import with_cut_kernels
 from tg2hdl_top.search.form import Choice, Form, called, rewritten, search_step
 from tg2hdl_top.search.measure import planned_cost
 
-__all__ = ["with_best_forms", "with_merged_branches", "with_producers"]
+__all__ = ["forms_with_fewer_products", "with_best_forms", "with_merged_branches", "with_producers"]
 
 PHASES = 4
 """Phases of a transposed convolution with strides of 2."""
@@ -43,7 +43,7 @@ def with_merged_branches(form: Form, options: CompileOptions) -> Form:
         return form
 
     def choose(program: ProgramIR, call: KernelCall) -> Choice:
-        found = remembered((call.kernel, "merge-branches"), lambda: _merged(call.kernel))
+        found = _merged(call.kernel)
         return _fewest(program, call, [("merge-branches", form) for form in found], True, options)
 
     return rewritten(form, "choose-merges", choose)
@@ -56,10 +56,15 @@ def with_producers(form: Form, options: CompileOptions) -> Form:
         return form
 
     def choose(program: ProgramIR, call: KernelCall) -> Choice:
-        found = remembered((call.kernel, "producers"), lambda: _canonical(producer_forms(call.kernel)))
+        found = _produced(call.kernel)
         return _fewest(program, call, [("producers", kernels) for kernels in found], True, options)
 
     return rewritten(form, "choose-producers", choose, prefix="produced")
+
+
+def forms_with_fewer_products(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
+    """The forms of `with_merged_branches` and `with_producers`, whichever of them a search takes."""
+    return [*_merged(kernel), *_produced(kernel)]
 
 
 @search_step("choose-forms", "kernels get the form that takes the fewest cycles")
@@ -97,8 +102,15 @@ def _best_form(
 
 
 def _merged(kernel: KernelIR) -> _Forms:
-    merged = merge_branches(kernel)
-    return [] if merged is kernel else _canonical([(merged,)])
+    def make() -> _Forms:
+        merged = merge_branches(kernel)
+        return [] if merged is kernel else _canonical([(merged,)])
+
+    return remembered((kernel, "merge-branches"), make)
+
+
+def _produced(kernel: KernelIR) -> _Forms:
+    return remembered((kernel, "producers"), lambda: _canonical(producer_forms(kernel)))
 
 
 def _canonical(forms: _Forms) -> _Forms:

@@ -157,3 +157,57 @@ def test_the_command_line_quantizes_and_runs_a_sequence(path, tmp_path):
     with np.load(tmp_path / "out.npz") as found:
         for array, values in zip(found.values(), expected, strict=True):
             np.testing.assert_array_equal(array, values)
+
+
+def quantized_file(path, scale):
+    """Codes of x and h with one scale, those of the new h with another; a scale of weights without ties."""
+    weight = RNG.integers(-100, 100, (4, 4)).astype(np.int8)
+    constants = {"w": weight, "ws": np.float32(0.0101), "wz": np.int8(0), "s": np.float32(0.02)}
+    constants |= {"z": np.int8(3), "n": np.float32(scale)}
+    node = helper.make_node
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
+        node("QuantizeLinear", ["h", "s", "z"], ["hq"]),
+        node("DequantizeLinear", ["hq", "s", "z"], ["hd"]),
+        node("DequantizeLinear", ["w", "ws", "wz"], ["wd"]),
+        node("MatMul", ["hd", "wd"], ["m"]),
+        node("Add", ["m", "xd"], ["a"]),
+        node("QuantizeLinear", ["a", "n", "z"], ["aq"]),
+        node("DequantizeLinear", ["aq", "n", "z"], ["hN"]),
+        node("Relu", ["hN"], ["y"]),
+    ]
+    sides = (
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in names]
+        for names in (("x", "h"), ("y", "hN"))
+    )
+    arrays = [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
+    graph = helper.make_graph(nodes, "codes", *sides, arrays)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("scale", "stored", "reason"),
+    [
+        (0.02, "int8", ()),
+        (
+            0.03,
+            "fp32",
+            (
+                "all of it: state 'h' has other codes after a run than before it: int8 of scale 0.03 and zero point 3, "
+                "int8 of 0.02 and 3",
+            ),
+        ),
+    ],
+)
+def test_a_quantized_file_keeps_its_codes_where_they_are_the_same(tmp_path, scale, stored, reason):
+    runtime = pytest.importorskip("onnxruntime")
+    path = quantized_file(tmp_path / "codes.onnx", scale)
+    accelerator, session = tg2hdl.compile(path, state={"hN": "h"}), runtime.InferenceSession(path)
+    assert str(accelerator.state.tensors["h"].stored) == stored
+    assert accelerator.in_float == reason
+    h = np.zeros((1, 4), np.float32)
+    for x in RNG.normal(size=(40, 1, 4)).astype(np.float32):
+        y, h = session.run(None, {"x": x, "h": h})
+        np.testing.assert_array_equal(accelerator.golden(x), y)

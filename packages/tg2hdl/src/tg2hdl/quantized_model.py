@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_backend import TensorFunction, tensor_graph
+from tg2hdl_backend import TensorFunction
 from tg2hdl_backend.tinygrad_adapter.capture import substitute
 from tg2hdl_backend.tinygrad_adapter.tensor_function import stored_tensor
-from tg2hdl_ir.errors import InputError
+from tg2hdl_backend.tinygrad_adapter.tensor_graph import stateful_graph
+from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_ir.turns import compiles
 from tg2hdl_quant.graph import ImportReport, QuantizationReport, QuantizedGraph, import_graph
@@ -208,7 +209,8 @@ def integer_model(
     InputError
         For a model without quantizers whose scales are known when it is compiled.
     UnsupportedError
-        For operations without an integer form, when float is not allowed.
+        For operations without an integer form, when float is not allowed, and for state whose input and output have
+        different codes.
     ValidationError
         When a layer has other codes than these float operations: a bug of tg2hdl.
     """
@@ -220,11 +222,33 @@ def integer_model(
         )
     if not example_inputs and hasattr(model, "inputs"):
         example_inputs = tuple(spec.zeros() for spec in model.inputs)
-    graph = tensor_graph(model, *example_inputs)
+    graph, first = stateful_graph(model, *example_inputs)
     kernels = getattr(model, "kernels", None)
     found = import_graph(graph, allow_float=allow_float, kernels=kernels, validate=validate)
     floats: tuple[str, ...] = getattr(model, "float_quantizers", ())
     if isinstance(found.report, ImportReport):
         in_float = (*floats, *found.report.in_float)
         found = replace(found, report=replace(found.report, in_float=in_float))
-    return QuantizedModel(found, getattr(model, "output_names", None))
+    _check_codes(found, list(first))
+    return QuantizedModel(found, getattr(model, "output_names", None), first)
+
+
+def _check_codes(found: QuantizedGraph, states: Sequence[str]) -> None:
+    """Refuse a file whose state has other codes before and after a run."""
+    # They are the last inputs and outputs.
+    ends = (ports[len(ports) - len(states) :] for ports in (found.inputs, found.outputs))
+    for name, before, after in zip(states, *ends, strict=True):
+        types = [found.graph.nodes[v.node].dtype for v in (before, after)]
+        same = all(
+            np.array_equal(getattr(before, part), getattr(after, part))
+            for part in ("scale", "zero", "offset")
+        )
+        if types[0] != types[1] or not same:
+            raise UnsupportedError(
+                f"state {name!r} has other codes after a run than before it: {types[1]} of scale {after.scale:.4g} and "
+                f"zero point {after.zero}, {types[0]} of {before.scale:.4g} and {before.zero}"
+                if before.scale.size == after.scale.size == 1
+                else f"state {name!r} has other codes after a run than before it",
+                where=f"model {found.graph.name}",
+                hint="quantize both with one scale, or compute the file in float: keep_float=True",
+            )

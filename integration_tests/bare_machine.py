@@ -193,8 +193,11 @@ def write_inputs(folder: Path) -> None:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
+    from tg2hdl.language.testing import write_checkpoint, write_tokenizer
     from tg2hdl_tflite.testing import Network
 
+    write_checkpoint(folder / "stories260K.bin", context=256)
+    write_tokenizer(folder / "tok512.bin")
     rng = np.random.default_rng(0)
     texts = {"model.py": MODEL, "digits.py": DIGITS, "program.py": PROGRAM, "program.tasm": TASM}
     for name, text in texts.items():

@@ -127,9 +127,14 @@ class MemoryMap(Sequence[MemoryEntry]):
         """Block RAMs of the design, and how much of them its memories fill."""
         size = family_named(self._design.options.target).memory.block_bits
         kept = sum(m.depth * m.word_width for m in self._design.built_memories if self.blocks[m.name])
-        total = sum(self.blocks.values())
+        total = self.block_rams
         filled = f", filled to {kept / (total * size):.0%}" if total else ""
         return f"{total} block RAMs of {size:,} bits{filled}"
+
+    @property
+    def block_rams(self) -> int:
+        """Block RAMs of all memories."""
+        return sum(self.blocks.values())
 
     @property
     def bits(self) -> dict[str, int]:

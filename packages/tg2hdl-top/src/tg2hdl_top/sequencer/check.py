@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 
 from tg2hdl_ir.errors import PluginError
@@ -11,7 +11,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 from tg2hdl_top.sequencer.banks import least_banks
 from tg2hdl_top.sequencer.base import Timeline, sequencer_named
-from tg2hdl_top.sequencer.offsets import Use, least_distance, meet, times_of
+from tg2hdl_top.sequencer.offsets import Use, least_distance, meet, times_by_kernel
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, read_use, write_use
 from tg2hdl_top.sequencer.rings import Pair, holds
 
@@ -42,7 +42,9 @@ def check_timeline(
     timeline = sequencer_named(plan.policy).predict(cycles, plan)
     if not plan.interval and all(end <= start for (_, end), (start, _) in pairwise(_runs(timeline))):
         return
-    times = times_of(plans, memories)
+    # Kernels without fixed times, whose loops have run-time bounds, never meet another one.
+    kernels = range(len(plans)) if plan.interval else sorted(_meeting(timeline))
+    times = times_by_kernel(plans, memories, kernels)
     found = _hazard(timeline, times, memories) or _conflict(plan, timeline, times, memories, sharing)
     if found:
         kernel, reason = found
@@ -52,7 +54,7 @@ def check_timeline(
             hint='correct its arrange() or predict(); schedule="serial" runs one kernel after the other',
         )
     for memory in memories if plan.interval else ():
-        needed = least_banks(times, timeline.starts, memory, plan.interval, timeline.latency)
+        needed = least_banks([*times.values()], timeline.starts, memory, plan.interval, timeline.latency)
         if memory.banks < needed:
             raise PluginError(
                 f"sequencer {plan.policy!r} starts a run every {plan.interval} cycles, but buffer {memory.name!r} "
@@ -65,12 +67,26 @@ def _runs(timeline: Timeline) -> Iterable[tuple[int, int]]:
     return zip(timeline.starts, timeline.ends, strict=True)
 
 
+def _meeting(timeline: Timeline) -> set[int]:
+    """Kernels that run while another one does."""
+    found, last = set[int](), -1
+    runs = sorted((start, end, kernel) for kernel, (start, end) in enumerate(_runs(timeline)))
+    for start, end, kernel in runs:
+        if last >= 0 and start < timeline.ends[last]:
+            found |= {last, kernel}
+        if last < 0 or end > timeline.ends[last]:
+            last = kernel
+    return found
+
+
 def _hazard(
-    timeline: Timeline, times: Sequence[AccessTimes], memories: Sequence[MemoryPlan]
+    timeline: Timeline, times: Mapping[int, AccessTimes], memories: Sequence[MemoryPlan]
 ) -> tuple[int, str] | None:
     """The first kernel that starts too early for the words of a buffer, and why."""
     for memory in memories:
         for (earlier, other), (later, buffer) in combinations(sorted(memory.slots), 2):
+            if earlier not in times or later not in times:
+                continue
             start = timeline.starts[earlier] + least_distance(times[earlier], other, times[later], buffer)
             pair = Pair(times[earlier], times[later], timeline.starts[later] - timeline.starts[earlier])
             if memory.ring and later == earlier + 1 and buffer in pair.second.reads:
@@ -87,7 +103,7 @@ def _hazard(
 def _conflict(
     plan: SequencerPlan,
     timeline: Timeline,
-    times: Sequence[AccessTimes],
+    times: Mapping[int, AccessTimes],
     memories: Sequence[MemoryPlan],
     sharing: Sharing,
 ) -> tuple[int, str] | None:
@@ -111,17 +127,19 @@ def _conflict(
 def _uses(
     plan: SequencerPlan,
     timeline: Timeline,
-    times: Sequence[AccessTimes],
+    times: Mapping[int, AccessTimes],
     memories: Sequence[MemoryPlan],
     sharing: Sharing,
 ) -> list[Use]:
     """Shared hardware that each kernel needs, and when."""
     uses = []
-    for kernel, (start, mine) in enumerate(zip(timeline.starts, times, strict=True)):
+    for kernel, mine in times.items():
         shared = sharing.of(mine.shared)
-        uses += [Use(kernel, name, span.after(start)) for name, span in shared.items()]
+        uses += [Use(kernel, name, span.after(timeline.starts[kernel])) for name, span in shared.items()]
     for memory in memories:
         for kernel, buffer in memory.slots:
+            if kernel not in times:
+                continue
             start, mine = timeline.starts[kernel], times[kernel]
             if buffer in mine.write_ports:
                 uses.append(Use(kernel, write_use(memory.name), mine.write_ports[buffer].after(start)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,16 @@ from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes, Interval, WordTimes, access_times
 from tg2hdl_top.sequencer.plan import Sharing, read_use, write_use
 
-__all__ = ["NoRoomError", "Offsets", "Use", "least_distance", "meet", "smallest_offsets", "times_of"]
+__all__ = [
+    "NoRoomError",
+    "Offsets",
+    "Use",
+    "least_distance",
+    "meet",
+    "smallest_offsets",
+    "times_by_kernel",
+    "times_of",
+]
 
 
 MOST_SLOTS = 4
@@ -46,12 +55,19 @@ class Offsets:
 
 def times_of(plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan]) -> list[AccessTimes]:
     """Access times of every kernel of a design."""
+    return [*times_by_kernel(plans, memories, range(len(plans))).values()]
+
+
+def times_by_kernel(
+    plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], kernels: Iterable[int]
+) -> dict[int, AccessTimes]:
+    """Access times of some kernels of a design, whose loops have no run-time bounds."""
     sampled: list[dict[int, Interval]] = [{} for _ in plans]
     for memory in memories:
         cycles = Interval(*kind_named(memory.kind).sampled(memory))
         for kernel, buffer in memory.slots:
             sampled[kernel][buffer] = cycles
-    return [_times_of(plan, cycles) for plan, cycles in zip(plans, sampled, strict=True)]
+    return {kernel: _times_of(plans[kernel], sampled[kernel]) for kernel in kernels}
 
 
 def _times_of(plan: HardwarePlan, sampled: dict[int, Interval]) -> AccessTimes:

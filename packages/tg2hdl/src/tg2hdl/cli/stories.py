@@ -1,0 +1,277 @@
+"""``tg2hdl stories``: a language model on simulated hardware, or on a board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tg2hdl.cli.common import stage
+from tg2hdl.cli.families import ENGINE, FAMILY, complete_file, completes
+from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
+from tg2hdl.language import Checkpoint, Tokenizer, divergence, read_checkpoint
+from tg2hdl.language.teller import Teller, spoken, tokens_of
+from tg2hdl_host import HostError, connect
+from tg2hdl_ir.errors import SimulationError
+from tg2hdl_top import CompileOptions
+
+__all__ = ["stories"]
+
+_EPILOG = """\b
+Examples:
+  tg2hdl stories --weights stories260K.bin --tokenizer tok512.bin --prompt "Once upon a time"
+  tg2hdl stories --weights W --tokenizer T --golden --length 200 --temperature 0.8 --seed 1
+  tg2hdl stories --weights W --tokenizer T --board ulx3s-85f -o build/stories
+  tg2hdl stories --tokenizer T --device /dev/ttyUSB0 --prompt "Lily and Ben"
+"""
+
+CLOCK = 100.0
+"""MHz for which tokens per second are told where nothing was placed."""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--weights", metavar="FILE", shell_complete=complete_file, help="Checkpoint of llama2.c, version 0."
+)
+@click.option(
+    "--tokenizer",
+    "tokenizer_file",
+    metavar="FILE",
+    required=True,
+    shell_complete=complete_file,
+    help="Tokenizer of llama2.c that belongs to it.",
+)
+@click.option("--prompt", default="Once upon a time", show_default=True, help="How the text begins.")
+@click.option(
+    "--length", type=click.IntRange(2), default=64, show_default=True, help="Most tokens, with the prompt."
+)
+@click.option(
+    "--temperature",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="0 takes the likeliest token, on the chip; otherwise tokens are drawn from the logits by the host.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
+@click.option(
+    "--context",
+    type=click.IntRange(2),
+    help="Positions that the design keeps.  [default: 256, or what the model has]",
+)
+@click.option(
+    "--bits",
+    type=click.IntRange(2, 9),
+    default=9,
+    show_default=True,
+    help="Bits of weights, a scale per row.",
+)
+@click.option(
+    "--cache-bits",
+    type=click.IntRange(2, 9),
+    default=9,
+    show_default=True,
+    help="Bits of keys and values.",
+)
+@click.option("--multipliers", type=click.IntRange(1), default=16, show_default=True)
+@click.option("--family", type=FAMILY, default="generic", show_default=True, help="FPGA family.")
+@click.option(
+    "--engine",
+    type=ENGINE,
+    default="auto",
+    show_default=True,
+    help="Simulation engine.",
+)
+@click.option(
+    "--golden", is_flag=True, help="Compute the same bits without simulating the hardware: quicker."
+)
+@click.option(
+    "--board", shell_complete=completes("tg2hdl_boards"), help="Build a bitstream for this board in -o."
+)
+@click.option("--clock", type=float, help="Clock of the board in MHz.  [default: what the design reaches]")
+@click.option("--baud", type=click.IntRange(9600), help="Serial line of the board.")
+@click.option(
+    "-o", "--output", metavar="DIR", help="Write the folder of the device; no text is written then."
+)
+@click.option(
+    "--device", metavar="DEVICE", help="Write the text with a device: /dev/ttyUSB0 or simulate:DIR."
+)
+@with_json
+def stories(
+    weights: str | None,
+    tokenizer_file: str,
+    prompt: str,
+    length: int,
+    temperature: float,
+    seed: int,
+    context: int | None,
+    bits: int,
+    cache_bits: int,
+    multipliers: int,
+    family: str,
+    engine: str,
+    golden: bool,
+    board: str | None,
+    clock: float | None,
+    baud: int | None,
+    output: str | None,
+    device: str | None,
+    json_file: str | None,
+) -> None:
+    """Let a language model on hardware write a text.
+
+    Quantizes a checkpoint of llama2.c to 9-bit weights and 16-bit activations, compiles its decoding step with the
+    cache in block RAM, and prints the text as it comes from the simulated hardware or from a board; then cycles,
+    tokens per second, and how far the integers are from the float model.
+    """
+    console, progress = consoles(json_file)
+    tokenizer = Tokenizer(tokenizer_file)
+    engine = "golden" if golden else engine
+    if device is not None:
+        _from_device(console, tokenizer, device, prompt, length, json_file)
+        return
+    if weights is None:
+        raise click.UsageError("give --weights FILE, or --device DEVICE for one that was built")
+    if board is not None and output is None:
+        raise click.UsageError("--board goes with -o DIR")
+    if output is not None:
+        check_folder(output)
+    model = read_checkpoint(weights)
+    context = min(256, model.context) if context is None else context
+    length = min(length, context)
+    first = tokens_of(tokenizer, prompt, length)
+    options = CompileOptions(
+        multipliers=multipliers,
+        target=family,
+        ports=("uart",) if output is not None else CompileOptions().ports,
+        # A text reads only what it has stored, so that the host never resets the cache.
+        host_state=False,
+    )
+    with stage(progress, f"compiling {Path(weights).name}"):
+        teller = Teller.of(
+            model,
+            tokenizer,
+            context=context,
+            bits=bits,
+            cache_bits=cache_bits,
+            gives_logits=temperature > 0,
+            options=options,
+        )
+    if output is not None:
+        _build(console, progress, teller, Path(output), board, clock, baud, json_file)
+        return
+    tokens = list(first)
+
+    def written() -> Iterator[int]:
+        for token in teller.tokens(first, length, engine=engine, temperature=temperature, seed=seed):
+            tokens.append(token)
+            yield token
+
+    text = _print_as_it_comes(console, spoken(tokenizer, first, written()))
+    _figures(console, teller, model, tokens, text, engine, json_file)
+
+
+def _print_as_it_comes(console: Console, parts: Iterator[str]) -> str:
+    text = ""
+    for part in parts:
+        text += part
+        console.out(part, end="", highlight=False)
+        console.file.flush()
+    console.out("")
+    return text
+
+
+def _figures(
+    console: Console,
+    teller: Teller,
+    model: Checkpoint,
+    tokens: list[int],
+    text: str,
+    engine: str,
+    json_file: str | None,
+) -> None:
+    cycles = teller.cycles()
+    mean = sum(cycles) / len(cycles)
+    nats, agreed = divergence(model, teller.numbers, tokens[:-1])
+    accelerator = teller.accelerator
+    blocks = accelerator.memory.block_rams
+    rows = {
+        "parameters": f"{model.size:,}",
+        "tokens written": f"{len(tokens):,}, prompt included",
+        f"cycles a token, mean of {len(cycles)} positions": f"{mean:,.0f}",
+        "first, last position": f"{cycles[0]:,}, {cycles[-1]:,}",
+        f"tokens per second at {CLOCK:.0f} MHz": f"{CLOCK * 1e6 / mean:,.0f}",
+        "multipliers": f"{accelerator.options.multipliers}",
+        "block RAMs": f"{blocks:,}",
+        "divergence from float32, nats a token": f"{nats:.4f}",
+        "same likeliest token as float32": f"{agreed:.1%}",
+    }
+    table = Table("", "", show_header=False, box=None)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print()
+    console.print(table)
+    if engine != "golden":
+        console.print("every bit of the simulated hardware equals the golden model")
+    write_json(
+        json_file,
+        {
+            "text": text,
+            "tokens": tokens,
+            "cycles": cycles,
+            "mean_cycles": mean,
+            "multipliers": accelerator.options.multipliers,
+            "block_rams": blocks,
+            "divergence": nats,
+            "agreement": agreed,
+            "engine": engine,
+        },
+    )
+
+
+def _build(
+    console: Console,
+    progress: Console,
+    teller: Teller,
+    folder: Path,
+    board: str | None,
+    clock: float | None,
+    baud: int | None,
+    json_file: str | None,
+) -> None:
+    with stage(progress, f"building for {board}" if board else "writing the folder") as report:
+        teller.accelerator.build(folder, board=board, clock=clock, baud=baud, vectors=2, progress=report)
+    cycles = teller.cycles()
+    console.print(f"wrote {folder}", highlight=False)
+    load = f"tg2hdl program {folder}, then " if board else ""
+    device = "/dev/ttyUSB0" if board else f"simulate:{folder}"
+    console.print(
+        f"next: {load}tg2hdl stories --tokenizer FILE --device {device}", highlight=False, soft_wrap=True
+    )
+    write_json(json_file, {"folder": str(folder), "board": board, "mean_cycles": sum(cycles) / len(cycles)})
+
+
+def _from_device(
+    console: Console, tokenizer: Tokenizer, device: str, prompt: str, length: int, json_file: str | None
+) -> None:
+    first = tokens_of(tokenizer, prompt, length)
+    tokens = list(first)
+
+    def written(results: Iterator[Any]) -> Iterator[int]:
+        for result in results:
+            token = int(result.item())
+            if token == first[0]:
+                return
+            tokens.append(token)
+            yield token
+
+    try:
+        with connect(device) as connected:
+            results = connected.generate([[[t]] for t in first], stop=[[first[0]]], limit=length - len(first))
+            text = _print_as_it_comes(console, spoken(tokenizer, first, written(results)))
+    except HostError as error:
+        raise SimulationError(error.message, where=error.stage, hint=error.hint) from None
+    write_json(json_file, {"text": text, "tokens": tokens})

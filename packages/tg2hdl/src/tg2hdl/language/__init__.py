@@ -1,0 +1,20 @@
+"""Small language models: checkpoints of llama2.c as decoding steps in integers."""
+
+from __future__ import annotations
+
+from tg2hdl.language.checkpoint import Checkpoint, Tokenizer, read_checkpoint
+from tg2hdl.language.integers import IntegerDecoder, quantized
+from tg2hdl.language.reference import FloatModel, IntegerModel, calibrated_peaks, divergence, generated
+
+__all__ = [
+    "Checkpoint",
+    "FloatModel",
+    "IntegerDecoder",
+    "IntegerModel",
+    "Tokenizer",
+    "calibrated_peaks",
+    "divergence",
+    "generated",
+    "quantized",
+    "read_checkpoint",
+]

@@ -1,0 +1,251 @@
+"""A decoder in integers: weights, keys and values of 9 bits, everything else of 16.
+
+Nine bits cost an ECP5 what eight cost: its block RAMs are 9, 18 or 36 bits wide, its multipliers 18.  Weights have a
+scale per row; each other array has one, found by calibration.  Every product fits 31 bits and every rescaling is a
+product and a shift, so that independent implementations agree in every bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl.language.checkpoint import Checkpoint
+from tg2hdl_ir.errors import UnsupportedError
+
+__all__ = ["TOP", "IntegerDecoder", "IntegerLayer", "Rescaling", "quantized"]
+
+Integers = npt.NDArray[np.int16]
+
+TOP = 32767
+"""Largest magnitude of 16-bit codes."""
+
+MARGIN = 1.1
+"""Room above the peaks of the calibration; none for keys and values, where a bit is worth more than a few that clip."""
+
+EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """``((sum >> drop) * factor + 2**(shift - 1)) >> shift``; the factor may be an array."""
+
+    drop: int
+    factor: Integers
+    shift: int
+
+
+@dataclass(frozen=True)
+class IntegerLayer:
+    """The numbers of a layer.
+
+    Parameters
+    ----------
+    qkv, out, gate, down : array, (inputs, outputs)
+        Codes of the matrices; queries, keys and values are in one, gate and values of the hidden layer too.
+    qkv_scale, out_scale, gate_scale, down_scale : Rescaling
+        Of their sums, with a factor per output.
+    exponent : Rescaling
+        From distances of scores, at most `TOP` after the drop, to exponents of 1/2 in 1/256.
+    index : Rescaling
+        From codes of the gate to the table of the logistic function.
+    hidden_shift : int
+        Bits that the product of gate and value loses.
+    """
+
+    qkv: Integers
+    out: Integers
+    gate: Integers
+    down: Integers
+    qkv_scale: Rescaling
+    out_scale: Rescaling
+    gate_scale: Rescaling
+    down_scale: Rescaling
+    exponent: Rescaling
+    index: Rescaling
+    hidden_shift: int
+
+
+@dataclass(frozen=True)
+class IntegerDecoder:
+    """The numbers of a decoding step.
+
+    Parameters
+    ----------
+    shape : Checkpoint
+        For its sizes.
+    context : int
+        Positions of the cache.
+    cache_bits : int
+        Of keys and values.
+    embedding : array, (vocabulary, dim)
+        Codes of the embedding and the classifier.
+    embedding_scale : Rescaling
+        A factor per token.
+    layers : tuple of IntegerLayer
+    cosines, sines : array, (context, head / 2)
+    squares_drop : int
+        Bits that values lose before their squares are summed.
+    epsilon : int
+        What is added to the sum of squares.
+    exponential_bits : int
+        Bits of the largest weight of the softmax.
+    roots : array, (768,)
+        ``2**15 / sqrt((256 + i) / 256)``.
+    exponentials : array, (256,)
+        ``2**exponential_bits / 2**(i / 256)``.
+    reciprocals : array, (1024,)
+        ``2**25 / (1024 + i)``.
+    logistic : array, (1024,)
+        Of ``(i - 512) / 64``, times `TOP`.
+    final_scale : Rescaling
+        Weights of the last norm.
+    logit_scale : Rescaling
+        A factor per token, without a shift.
+    logit : float
+        Logit of code 1.
+    """
+
+    shape: Checkpoint
+    context: int
+    cache_bits: int
+    embedding: Integers
+    embedding_scale: Rescaling
+    layers: tuple[IntegerLayer, ...]
+    cosines: Integers
+    sines: Integers
+    squares_drop: int
+    epsilon: int
+    exponential_bits: int
+    roots: Integers
+    exponentials: Integers
+    reciprocals: Integers
+    logistic: Integers
+    final_scale: Rescaling
+    logit_scale: Rescaling
+    logit: float
+
+
+def quantized(
+    model: Checkpoint, peaks: Mapping[str, float], *, context: int, bits: int = 9, cache_bits: int = 9
+) -> IntegerDecoder:
+    """Choose the codes of a decoder.
+
+    Parameters
+    ----------
+    peaks : mapping of str to float
+        Largest magnitudes, as `calibrated_peaks` finds them.
+    context : int
+        Positions of the cache, at most those of the model.
+    bits, cache_bits : int, optional
+        Of weights, and of keys and values: 2 to 9.
+
+    Raises
+    ------
+    UnsupportedError
+        For sizes whose sums would exceed 32 bits.
+    """
+    _check(model, context, bits, cache_bits)
+    w, peak = model.weights, {name: max(value, 1e-6) for name, value in peaks.items()}
+    peak = {name: value if name[0] in "kv" else MARGIN * value for name, value in peak.items()}
+    stream, normed = peak["x"] / TOP, math.sqrt(model.dim) / (TOP + 1)
+    layers = []
+    for n in range(model.layers):
+        q, k, v, g, u = (peak[f"{name}.{n}"] / TOP for name in "qkvgu")
+        heads = np.concatenate([w["wq"][n], w["wk"][n], w["wv"][n]]) * w["rms1"][n]
+        hidden = np.concatenate([w["w1"][n], w["w3"][n]]) * w["rms2"][n]
+        shift = max(0, math.ceil(math.log2(peak[f"f.{n}"] / TOP / (g * u))))
+        widths = [len(w[name][n]) for name in ("wq", "wk", "wv")]
+        qkv, qkv_scale = _matrix(heads, bits, normed / np.repeat([q, k, v], widths))
+        out, out_scale = _matrix(w["wo"][n], bits, np.array(v / stream))
+        gate, gate_scale = _matrix(hidden, bits, normed / np.repeat([g, u], model.hidden))
+        down, down_scale = _matrix(w["w2"][n], bits, np.array(g * u * 2.0**shift / stream))
+        score = q * k * 2.0 ** (16 - cache_bits) / math.sqrt(model.head) * math.log2(math.e)
+        exponent = _rescaling(math.ceil(16 / score), np.array(score * 256), 15)
+        index = _rescaling(TOP, np.array(g * 64), 15)
+        matrices, scales = (qkv, out, gate, down), (qkv_scale, out_scale, gate_scale, down_scale)
+        layers.append(IntegerLayer(*matrices, *scales, exponent, index, shift))
+    embedding, rows = _codes(w["emb"], bits)
+    bound = int(np.abs(embedding.astype(np.int64)).sum(1).max()) * TOP
+    drop = max(0, bound.bit_length() - 17)
+    largest, final = float(rows.max()), peak["hf"] / TOP
+    angles = np.arange(context)[:, None] / 10000 ** (np.arange(0, model.head, 2) / model.head)
+    squares_drop = math.ceil(math.log2(model.dim) / 2)
+    exponential_bits = min(15, 32 - cache_bits - (context - 1).bit_length())
+    return IntegerDecoder(
+        shape=model,
+        context=context,
+        cache_bits=cache_bits,
+        embedding=embedding,
+        embedding_scale=_rescaling(2 ** (bits - 1), rows / stream),
+        layers=tuple(layers),
+        cosines=_table(np.cos(angles) * TOP),
+        sines=_table(np.sin(angles) * TOP),
+        squares_drop=squares_drop,
+        epsilon=max(1, round(EPSILON * model.dim / stream**2 / 4**squares_drop)),
+        exponential_bits=exponential_bits,
+        roots=_table(2**15 / np.sqrt(1 + (np.arange(768) + 0.5) / 256)),
+        exponentials=_table((2**exponential_bits - 1) / 2 ** (np.arange(256) / 256)),
+        reciprocals=_table(2**25 / (np.arange(1024, 2048) + 0.5)),
+        logistic=_table(TOP / (1 + np.exp(-np.arange(-512, 512) / 64))),
+        final_scale=_rescaling(TOP, w["rmsf"].astype(np.float64) * (normed / final)),
+        logit_scale=Rescaling(drop, _table(rows / largest * 8191), 0),
+        logit=final * largest / 8191 * 2.0**drop,
+    )
+
+
+def _check(model: Checkpoint, context: int, bits: int, cache_bits: int) -> None:
+    where = "the decoder"
+    if not 1 < context <= min(model.context, 2048):
+        raise UnsupportedError(
+            f"a context of {context} positions", where=where, hint=f"take 2 to {min(model.context, 2048)}"
+        )
+    for name, value in (("weights", bits), ("keys and values", cache_bits)):
+        if not 2 <= value <= 9:
+            raise UnsupportedError(f"{name} of {value} bits", where=where, hint="take 2 to 9")
+    if max(model.dim, model.hidden) > 256 or model.head > 128:
+        raise UnsupportedError(
+            f"sums of {max(model.dim, model.hidden)} products, which may exceed 32 bits",
+            where=where,
+            hint="take a model whose dim and hidden are at most 256",
+        )
+    if not np.array_equal(model.weights["cls"], model.weights["emb"]):
+        raise UnsupportedError(
+            "a classifier that is not the embedding", where=where, hint="take a model that shares them"
+        )
+
+
+def _matrix(
+    weights: npt.NDArray[np.floating], bits: int, factor: npt.NDArray[np.float64]
+) -> tuple[Integers, Rescaling]:
+    """Codes of ``(outputs, inputs)``, transposed, and the rescaling of their sums."""
+    codes, rows = _codes(weights, bits)
+    bound = int(np.abs(codes.astype(np.int64)).sum(1).max()) * TOP
+    return np.ascontiguousarray(codes.T), _rescaling(bound, rows * factor)
+
+
+def _codes(weights: npt.NDArray[np.floating], bits: int) -> tuple[Integers, npt.NDArray[np.float64]]:
+    top = 2 ** (bits - 1) - 1
+    scale = np.maximum(np.abs(weights).max(1), 1e-12).astype(np.float64) / top
+    return np.clip(np.rint(weights / scale[:, None]), -top, top).astype(np.int16), scale
+
+
+def _rescaling(bound: int, factor: npt.NDArray[np.float64], keeps: int = 17) -> Rescaling:
+    """The rescaling of sums of at most `bound` that keeps so many of their bits."""
+    drop = max(0, int(bound).bit_length() - keeps)
+    largest = float(np.abs(factor).max()) * 2.0**drop
+    most = 2 ** min(15, 30 - min(keeps, int(bound).bit_length())) - 1
+    shift = math.floor(math.log2(most / largest))
+    if not 1 <= shift <= 30:
+        raise UnsupportedError(
+            f"a rescaling by {largest:.3g}", where="the decoder", hint="calibrate it on other texts"
+        )
+    return Rescaling(drop, _table(factor * 2.0 ** (drop + shift)), shift)
+
+
+def _table(values: npt.NDArray[np.float64]) -> Integers:
+    return np.clip(np.rint(values), -TOP, TOP).astype(np.int16)

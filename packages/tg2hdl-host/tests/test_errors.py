@@ -27,6 +27,7 @@ from tg2hdl_host import (
 from tg2hdl_host.arrays import read_array, read_arrays
 from tg2hdl_host.border import Border
 from tg2hdl_host.description import Buffer, Description, dtype_named, read_files
+from tg2hdl_host.generation import Tensor, feedback_of
 from tg2hdl_host.link import Fault
 from tg2hdl_host.served import greet, token_file, token_of
 from tg2hdl_host.spi import SpiTransport, open_spi
@@ -34,6 +35,7 @@ from tg2hdl_host.spi import SpiTransport, open_spi
 X = np.arange(8, dtype=np.int8)[None]
 FILES = {"id": "1122334455667788", "design": "fake"}
 BUFFER = Buffer("x", "input", np.dtype(np.int8), (1, 8), 0x80, True, False)
+TENSOR = Tensor("x", (1, 8), np.dtype(np.int8))
 SCALE = {"scale": [0.5], "offset": 0.0, "zero": 0, "low": -128, "high": 127}
 DESCRIPTION = {
     "design": "fake",
@@ -69,6 +71,12 @@ def told(**changes):
     board.memory[board.word(0x10) :] = raw + bytes(-len(raw) % 4)
     board.put(0x14, len(raw))
     return opened(board)
+
+
+def with_state():
+    """A device with a state of two elements, in 0x0C of its memory."""
+    buffers = [*DESCRIPTION["buffers"], ["s", "state", "int8", [2], 0xB0, "rw"]]
+    return told(buffers=buffers, states=[["s", -4, 3]])
 
 
 def other_magic():
@@ -389,6 +397,58 @@ CASES = {
     "text": (lambda _: documents.text(""), ValueError, "'' is not a name"),
     "flag": (lambda _: documents.flag(1), ValueError, "1 is neither true nor false"),
     "list": (lambda _: documents.listed(3), ValueError, "3 is not a list"),
+    "unreadable state": (
+        lambda _: described(states=[["x", None, None]]),
+        ConnectionFailedError,
+        description("the state 'x' cannot be reached"),
+    ),
+    "shapes of a state": (
+        lambda _: opened(files=FILES | {"shapes": {"y": [4]}}),
+        ConnectionFailedError,
+        description("the shapes {'y': (4,)} do not fit the state"),
+    ),
+    "no feedback": (
+        lambda _: opened().generate(X),
+        UnfitInputError,
+        "no such output has the shape (1, 8) and type int8 of 'x'; outputs are y (3,) int32\n  at: generate\n"
+        "  hint: give feedback=, counter=, start= or limit=",
+    ),
+    "variables of a design without any": (
+        lambda _: opened()(X, n=1),
+        UnfitInputError,
+        "the design has no variable 'n'\n  at: write n\n  hint: it has none: leave it out",
+    ),
+    "first contents of state": (
+        lambda _: with_state().reset(),
+        UnfitInputError,
+        "the first contents of s are not known\n  at: reset\n"
+        "  hint: connect with the folder that `tg2hdl build` wrote",
+    ),
+    "range of state": (
+        lambda _: with_state().state.__setitem__("s", np.array([0, 9], np.int8)),
+        UnfitInputError,
+        "'s' is given values from 0 to 9\n  at: write s\n  hint: give values from -4 to 3",
+    ),
+    "name of state": (
+        lambda _: opened().state["s"],
+        UnfitInputError,
+        "the design has no state 's' within reach\n  at: state\n  hint: it has no state: each run depends on its inputs only",
+    ),
+    "inputs that are fed back": (
+        lambda _: feedback_of([], [], {}, None, None, None),
+        ValueError,
+        "results are fed back to one input, and the inputs are none: keep the others as state",
+    ),
+    "several counters": (
+        lambda _: feedback_of([TENSOR], [TENSOR], {"n": (0, 3), "m": (0, 3)}, None, None, None),
+        ValueError,
+        "several variables may count: name one of n, m by counter=...",
+    ),
+    "runs without an end": (
+        lambda _: feedback_of([TENSOR], [TENSOR], {}, None, None, None).results(None, X, None, None),
+        ValueError,
+        "limit is missing: there is no counter whose range ends the runs",
+    ),
     "list of two": (lambda _: documents.listed([3], 2), ValueError, "[3] is not a list of 2 elements"),
     "elements": (
         lambda _: documents.shape([1 << 20, 1 << 20]),

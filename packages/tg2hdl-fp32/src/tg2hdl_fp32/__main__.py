@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .core import TARGETS
-from .errors import FloatParameterError, ToolNotInstalledError, one_of
+from .errors import FloatParameterError, FloatTypeError, ToolNotInstalledError, one_of
 from .format import FORMATS, Format, format_by_name
 from .modes import RoundingMode
 from .timing import PROFILES
@@ -58,8 +58,13 @@ def make_core(operation: str, format: Format, profile: str, target: str, **param
     made = getattr(import_module("tg2hdl_fp32"), OPERATIONS[operation][0])
     try:
         return made(format, profile=profile, target=target, **parameters)
+    except FloatTypeError as error:
+        raise FloatParameterError(str(error)) from None
     except TypeError as error:
-        raise FloatParameterError(f"{operation} has no such parameter: {error}") from None
+        reason = str(error).rpartition("() ")[2]
+        raise FloatParameterError(
+            f"{operation} {reason}; its parameters are those of tg2hdl_fp32.{OPERATIONS[operation][0]}"
+        ) from None
 
 
 def describe(operation: str, format: Format, profile: str, target: str, **parameters: Any) -> str:

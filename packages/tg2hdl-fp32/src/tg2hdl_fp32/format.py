@@ -154,7 +154,7 @@ class Format(ShapeCastable):
         pattern = self.encode(init) if isinstance(init, float | Fraction) else init or 0
         if not 0 <= pattern <= self.sign_mask * 2 - 1:
             raise FloatParameterError(
-                f"{init!r} is not a pattern of {self}; give a float, or {self.width} bits"
+                f"{init!r} is not a pattern of {self}; give a float, or an int of {self.width} bits"
             )
         return Const(pattern, self.width)
 

@@ -414,7 +414,7 @@ class Device:
             raise UnfitInputError(
                 f"the design has no variable {name!r}",
                 stage=f"write {name}",
-                hint=f"its variables are {', '.join(variables)}" if variables else "it has none",
+                hint=f"its variables are {', '.join(variables)}" if variables else "it has none: leave it out",
             )
         low, high = variables[name]
         is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -567,7 +567,7 @@ class Device:
             raise UnfitInputError(
                 f"{name!r} is given values from {array.min()} to {array.max()}",
                 stage=f"write {name}",
-                hint=f"it can hold {limits[0]} to {limits[1]}",
+                hint=f"give values from {limits[0]} to {limits[1]}",
             )
         self._perform(protocol.write(buffer.address, data, f"write {name}"))
 

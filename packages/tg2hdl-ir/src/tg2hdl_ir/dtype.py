@@ -217,7 +217,7 @@ class DType:
         if name is None or getattr(dtype, "count", 1) != 1:
             raise UnsupportedError(
                 f"no hardware type for tinygrad dtype {dtype}",
-                hint="cast to one of " + ", ".join(sorted(_TINYGRAD)),
+                hint="cast to one of " + ", ".join(sorted(set(_TINYGRAD.values()))),
             )
         return _MEMBERS[name]
 

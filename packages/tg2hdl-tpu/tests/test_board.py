@@ -78,7 +78,7 @@ def test_errors_name_the_way_out(processor, folder, tmp_path):
         processor.run_bundle(assemble("halt", Config()))
     with pytest.raises(InputError, match="limit of 16,777,216 cycles"):
         processor.run_bundle(assemble("halt", CONFIG), limit=1 << 24)
-    with pytest.raises(InputError, match="which processor"):
+    with pytest.raises(InputError, match="the machine of the processor at"):
         connect_processor("/dev/ttyUSB0")
     facts = json.loads((folder / "device.json").read_text())
     del facts["processor"]

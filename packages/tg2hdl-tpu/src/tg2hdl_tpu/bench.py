@@ -69,7 +69,9 @@ def _checked(kernel: Kernel, result: Result, what: str) -> Result:
     found = kernel.found(result.outputs["r"])
     if result.trap or not np.array_equal(found, kernel.expected):
         raise Tg2hdlError(
-            f"the result is wrong (trap {result.trap.name.lower()})", where=f"{kernel.name}, {what}"
+            f"the result is wrong (trap {result.trap.name.lower()})",
+            where=f"{kernel.name}, {what}",
+            hint="please report this with the configuration of the machine",
         )
     return result
 
@@ -104,7 +106,7 @@ def bench(
     config = config or Config()
     if (config.lanes, config.rows, config.columns) != (16, 4, 4) or config.vmem_rows < 2 * RESULTS:
         raise InputError(
-            f"{config.lanes} lanes, {config.rows}x{config.columns}, {config.vmem_rows} rows",
+            f"a machine of {config.lanes} lanes, {config.rows}x{config.columns}, {config.vmem_rows} rows",
             where="bench",
             hint="the kernels are written for 16 lanes, 4x4 and 1,024 rows",
         )
@@ -131,7 +133,11 @@ def bench(
                 resident = hardware.run_bundle(kernel.bundle)
                 streamed, total, seen, _ = hardware.run_streamed(kernel.bundle, results=RESULTS)
                 if not np.array_equal(seen[RESULTS:][: len(streamed.outputs["r"])], streamed.outputs["r"]):
-                    raise Tg2hdlError("the port shows other results", where=name)
+                    raise Tg2hdlError(
+                        "the host port shows other results than the memory has",
+                        where=name,
+                        hint="please report this with the configuration of the machine",
+                    )
             _checked(kernel, resident, "operands in the machine")
             _checked(kernel, streamed, "through the host port")
             rows = sum(len(region.rows) for region in kernel.bundle.data)

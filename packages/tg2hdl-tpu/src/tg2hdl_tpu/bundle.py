@@ -95,7 +95,11 @@ class Bundle:
                 hint=f"there is room for {self.config.imem_depth}",
             )
         if any(not 0 <= word < 1 << INSTRUCTION_BITS for word in self.program):
-            raise InputError(f"an instruction word beyond {INSTRUCTION_BITS} bits", where="bundle")
+            raise InputError(
+                f"an instruction word beyond {INSTRUCTION_BITS} bits",
+                where="bundle",
+                hint="give words that `encode` makes of instructions",
+            )
         for region in self.data:
             if (
                 region.rows.dtype != np.int32
@@ -191,7 +195,11 @@ class Bundle:
         try:
             text = raw.decode()
         except UnicodeDecodeError as error:
-            raise InputError(f"neither text nor a binary bundle: {error}", where=str(path)) from None
+            raise InputError(
+                f"neither text nor a binary bundle: {error}",
+                where=str(path),
+                hint="give a file that `tg2hdl tpu assemble` wrote",
+            ) from None
         return cls.from_text(text, name=str(path))
 
 

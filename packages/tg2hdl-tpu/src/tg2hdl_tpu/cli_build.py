@@ -136,7 +136,7 @@ def _build_folder(
     json_file: str | None,
 ) -> None:
     if output is None:
-        raise InputError("where should the bitstream go?", hint="add -o DIR")
+        raise InputError("a bitstream needs a folder to go to", where="--board", hint="add -o DIR")
     try:
         from tg2hdl_tpu.board.folder import build_folder
 

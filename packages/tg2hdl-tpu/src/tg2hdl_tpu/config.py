@@ -263,7 +263,11 @@ class Config:
         try:
             values: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"the configuration is not JSON: {error}", where="Config") from None
+            raise InputError(
+                f"the configuration is not JSON: {error}",
+                where="Config",
+                hint="give text that Config.to_json wrote",
+            ) from None
         known = {field.name for field in fields(cls)}
         if not isinstance(values, dict) or not set(values) <= known:
             raise InputError(

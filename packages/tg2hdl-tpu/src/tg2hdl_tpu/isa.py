@@ -286,7 +286,11 @@ def decode(word: int) -> Instruction:
         For an unknown opcode, or bits in fields that the instruction does not use.
     """
     if not 0 <= word < 1 << INSTRUCTION_BITS:
-        raise InputError(f"an instruction word has {INSTRUCTION_BITS} bits", where="instruction")
+        raise InputError(
+            f"an instruction word has {INSTRUCTION_BITS} bits",
+            where="instruction",
+            hint=f"give an integer from 0 to 2**{INSTRUCTION_BITS} - 1",
+        )
     opcode = _BY_CODE.get(word & 0x7F)
     if opcode is None:
         raise InputError(f"no instruction has the opcode {word & 0x7F}", where=f"instruction {word:032x}")

@@ -294,6 +294,7 @@ def host_rows(bundle: Bundle) -> Region:
         raise InputError(
             "only a program with neighbouring rows of the scratchpad comes through the host port",
             where="bundle",
+            hint="put all data into one run of rows of vmem, or leave streamed=True out",
         )
     rows = [region.rows for region in bundle.data] or [np.zeros((0, bundle.config.lanes), np.int32)]
     return Region("vmem", starts[0] if starts else 0, np.concatenate(rows))

@@ -65,7 +65,8 @@ def connect_processor(device: str, folder: str | PathLike[str] | None = None, **
     folder = device.removeprefix("simulate:") if simulated else folder
     if folder is None:
         raise InputError(
-            f"which processor is at {device}?", hint="give the folder that `tg2hdl tpu build -o` wrote"
+            f"the machine of the processor at {device} is not known",
+            hint="give the folder that `tg2hdl tpu build -o` wrote"
         )
     config = read_config(folder)
     if not simulated:

@@ -421,9 +421,7 @@ class _Lowering:
                 return constant(IRConst(self.variables[node.name], node.dtype))
             case IROp():
                 return operation(self.emit, node, [self.memo[s] for s in node.srcs])
-        raise UnsupportedError(
-            f"a value of {type(node).__name__} outside of its loop", hint="report this kernel"
-        )
+        raise AssertionError(f"{type(node).__name__} outside of its loop, in a verified kernel")
 
 
 def _uses(statements: list[IRStatement]) -> tuple[dict[IRValue, int], Counter[IRValue]]:

@@ -245,7 +245,11 @@ def run_cluster(
 
     for bundle in bundles:
         if "vmem" in {p.space for p in bundle.data} | {p.space for p in bundle.outputs}:
-            raise InputError("the cores of a cluster share the external memory only", where="run_cluster")
+            raise InputError(
+                "the cores of a cluster share the external memory only",
+                where="run_cluster",
+                hint="place data and outputs in xmem",
+            )
     with contextlib.ExitStack() as stack:
         sim = simulation
         if sim is None:
@@ -264,7 +268,11 @@ def run_cluster(
             if cycle and sim.get("done"):
                 break
         else:
-            raise InputError(f"the cores run for more than {limit} cycles", where="run_cluster")
+            raise InputError(
+                f"the cores run for more than {limit} cycles",
+                where="run_cluster",
+                hint="give a larger limit if the work takes longer",
+            )
         memory = np.ascontiguousarray(sim.read_memory("xmem")).view(np.int32).reshape(-1, config.lanes)
         return [
             Result(

@@ -48,7 +48,9 @@ def lost_weight(device, start=0):
 
 def silent_device():
     contents_of(
-        SimpleNamespace(device="NV", is_allocated=lambda: True, as_memoryview=fails(RuntimeError("no access"))),
+        SimpleNamespace(
+            device="NV", is_allocated=lambda: True, as_memoryview=fails(RuntimeError("no access"))
+        ),
         0,
         16,
     )
@@ -56,13 +58,21 @@ def silent_device():
 
 def broken_kernel(x):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["tg2hdl_backend.tinygrad_adapter.linearize"], "to_program", fails(ValueError("no idea")))
+        patch.setattr(
+            sys.modules["tg2hdl_backend.tinygrad_adapter.linearize"],
+            "to_program",
+            fails(ValueError("no idea")),
+        )
         capture(lambda x: x + 1, x)
 
 
 def broken_device():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["tg2hdl_backend.tinygrad_adapter.own_result"], "_array", fails(RuntimeError("no device")))
+        patch.setattr(
+            sys.modules["tg2hdl_backend.tinygrad_adapter.own_result"],
+            "_array",
+            fails(RuntimeError("no device")),
+        )
         own_result(lambda x: x + 1, X)
 
 
@@ -260,7 +270,7 @@ CASES = {
         "next use",
     ),
     "realize in a model": (
-        lambda: tensor_graph(lambda x: (nn.Linear(4, 4).weight.realize() @ x), X),
+        lambda: tensor_graph(lambda x: nn.Linear(4, 4).weight.realize() @ x, X),
         "unsupported: the model computes tensors while it runs\n"
         "  at: model <lambda>\n"
         "  hint: remove realize() from the model",

@@ -17,7 +17,7 @@ from tg2hdl_backend.onnx.tensors import array_of, element_type  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import write  # noqa: E402
 from tg2hdl_ir.errors import Tg2hdlError  # noqa: E402
 
-F, I = np.float32, np.int64
+F = np.float32
 NEG = [helper.make_node("Neg", ["x"], ["y"], "neg")]
 X, Y = ("x", F, [1, 4]), ("y", F, [1, 4])
 
@@ -125,7 +125,9 @@ def other_state():
 
 
 def short_tensor():
-    array_of(TensorProto(name="w", dims=[4], data_type=TensorProto.FLOAT, raw_data=b"1234567"), "initializer 'w'")
+    array_of(
+        TensorProto(name="w", dims=[4], data_type=TensorProto.FLOAT, raw_data=b"1234567"), "initializer 'w'"
+    )
 
 
 KNOWN = onnx.defs.onnx_opset_version()
@@ -133,7 +135,9 @@ STATE = {"inputs": [X, ("s", F, [1, 4])], "outputs": [Y]}
 
 CASES = {
     "index": (
-        lambda folder: run(folder, ("Gather", ["x", "i"], ["y"], "pick", {"axis": 1}), weights={"i": np.array([7])}),
+        lambda folder: run(
+            folder, ("Gather", ["x", "i"], ["y"], "pick", {"axis": 1}), weights={"i": np.array([7])}
+        ),
         "bad input: ONNX operator Gather: index 7 at (0,) is outside an axis of size 4\n"
         "  at: node 'pick': ai.onnx Gather, opset 17\n"
         "  hint: indices count from 0, negative ones from the end",
@@ -154,18 +158,15 @@ CASES = {
     ),
     "dims": (
         lambda folder: load(folder, dims=[3]),
-        "bad input: dims is of type list\n"
-        "  hint: give a dict by name: dims={'N': 4}",
+        "bad input: dims is of type list\n  hint: give a dict by name: dims={'N': 4}",
     ),
     "fixed": (
         lambda folder: load(folder, fixed=[3]),
-        "bad input: fixed is of type list\n"
-        "  hint: give a dict by name: fixed={'axes': [1]}",
+        "bad input: fixed is of type list\n  hint: give a dict by name: fixed={'axes': [1]}",
     ),
     "size of a dimension": (
         lambda folder: load(folder, dims={"N": 0}),
-        "bad input: N has the size 0\n"
-        "  hint: give an integer from 1 on",
+        "bad input: N has the size 0\n  hint: give an integer from 1 on",
     ),
     "sequence": (
         lambda folder: load(folder, change=sequence),
@@ -175,9 +176,7 @@ CASES = {
     ),
     "no shape": (
         lambda folder: load(folder, change=without_shape),
-        "bad input: input 'x' has no shape\n"
-        "  at: ~/net.onnx\n"
-        "  hint: export the model with shapes of inputs",
+        "bad input: input 'x' has no shape\n  at: ~/net.onnx\n  hint: export the model with shapes of inputs",
     ),
     "examples": (
         lambda folder: load(
@@ -205,9 +204,7 @@ CASES = {
     ),
     "sparse": (
         lambda folder: load(folder, change=sparse),
-        "bad input: net.onnx has sparse initializers\n"
-        "  at: w\n"
-        "  hint: store them as dense initializers",
+        "bad input: net.onnx has sparse initializers\n  at: w\n  hint: store them as dense initializers",
     ),
     "constant": (
         cannot_fold,
@@ -240,7 +237,9 @@ CASES = {
         "  hint: check the file with onnx.checker.check_model",
     ),
     "axes": (
-        lambda folder: run(folder, ("Unsqueeze", ["x", "a"], ["y"], "wide", {}), weights={"a": np.arange(40)}),
+        lambda folder: run(
+            folder, ("Unsqueeze", ["x", "a"], ["y"], "wide", {}), weights={"a": np.arange(40)}
+        ),
         "unsupported: a result has 42 axes\n"
         "  at: node 'wide': ai.onnx Unsqueeze, opset 17\n"
         "  hint: use at most 32",
@@ -259,8 +258,7 @@ CASES = {
     ),
     "path": (
         lambda folder: OnnxModel(3),
-        "bad input: 3 is not a path of an ONNX file\n"
-        "  hint: give e.g. 'model.onnx'",
+        "bad input: 3 is not a path of an ONNX file\n  hint: give e.g. 'model.onnx'",
     ),
     "no output": (
         lambda folder: load(folder, outputs=()),
@@ -280,7 +278,9 @@ CASES = {
         f"  hint: install a newer onnx, or export the model with opset {KNOWN} or less",
     ),
     "two initializers": (
-        lambda folder: load(folder, weights={"w": np.zeros(4, F)}, change=two(lambda graph: graph.initializer)),
+        lambda folder: load(
+            folder, weights={"w": np.zeros(4, F)}, change=two(lambda graph: graph.initializer)
+        ),
         "bad input: net.onnx has two initializers of the name 'w'\n"
         "  at: ~/net.onnx\n"
         "  hint: check the file with onnx.checker.check_model",
@@ -331,6 +331,7 @@ def test_a_missing_package_is_named():
     code = "import sys; sys.modules['onnx'] = None; import tg2hdl_backend.onnx"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.stderr.splitlines()[-2:] == [
-        "tg2hdl_ir.errors.ToolMissingError: missing tool: ONNX files are read by the package onnx, which is not installed",
+        "tg2hdl_ir.errors.ToolMissingError: missing tool: ONNX files are read by the package onnx, which is not "
+        "installed",
         '  hint: pip install "tg2hdl[onnx]"',
     ]

@@ -432,7 +432,8 @@ CASES = {
     "name of state": (
         lambda _: opened().state["s"],
         UnfitInputError,
-        "the design has no state 's' within reach\n  at: state\n  hint: it has no state: each run depends on its inputs only",
+        "the design has no state 's' within reach\n  at: state\n"
+        "  hint: it has no state: each run depends on its inputs only",
     ),
     "inputs that are fed back": (
         lambda _: feedback_of([], [], {}, None, None, None),

@@ -40,9 +40,7 @@ def load_of_another_loop():
     evaluate(
         kernel(
             LoopIR.from_items((load,), counter=first, axis_type="loop"),
-            LoopIR.from_items(
-                (IRBufStore(0, second, load, DType.INT32),), counter=second, axis_type="loop"
-            ),
+            LoopIR.from_items((IRBufStore(0, second, load, DType.INT32),), counter=second, axis_type="loop"),
         ),
         {},
     )
@@ -66,8 +64,8 @@ CASES = {
     ),
     "dtype of tinygrad": (
         lambda: DType.from_tinygrad("complex"),
-        "unsupported: no hardware type for tinygrad dtype complex\n  hint: cast to one of bf16, bool, fp16, fp32, fp64, "
-        "fp8_e4m3, fp8_e5m2, int16, int32, int64, int8, uint16, uint32, uint64, uint8",
+        "unsupported: no hardware type for tinygrad dtype complex\n  hint: cast to one of bf16, bool, fp16, fp32, "
+        "fp64, fp8_e4m3, fp8_e5m2, int16, int32, int64, int8, uint16, uint32, uint64, uint8",
     ),
     "load of another loop": (
         load_of_another_loop,
@@ -150,7 +148,11 @@ def test_text_of_an_error(make, text):
             "numbers and text",
         ),
         (lambda: made_of(BufferMeta, [3]), ValueError, "a BufferMeta is a mapping, not list"),
-        (lambda: made_of(IRConst, {"of": 3}), ValueError, "a IRConst has the fields ['dtype', 'value'], not ['of']"),
+        (
+            lambda: made_of(IRConst, {"of": 3}),
+            ValueError,
+            "a IRConst has the fields ['dtype', 'value'], not ['of']",
+        ),
     ],
 )
 def test_text_of_an_error_that_its_caller_completes(make, kind, text):

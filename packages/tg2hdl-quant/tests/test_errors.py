@@ -73,18 +73,15 @@ def imported():
 CASES = {
     "names of layers": (
         lambda: QuantizeOptions(float_layers=3),
-        "bad input: float_layers=3 are not names\n"
-        '  hint: give e.g. ("softmax", "fc1")',
+        'bad input: float_layers=3 are not names\n  hint: give e.g. ("softmax", "fc1")',
     ),
     "width": (
         lambda: QuantizeOptions(bits=1),
-        "bad input: bits=1 is not a width\n"
-        "  hint: give 2 to 16 bits",
+        "bad input: bits=1 is not a width\n  hint: give 2 to 16 bits",
     ),
     "number of samples": (
         lambda: quantize_graph(graph(2), [SAMPLES]),
-        "bad input: samples for 1 inputs, the model has 2\n"
-        "  hint: pass one array per input: x0, x1",
+        "bad input: samples for 1 inputs, the model has 2\n  hint: pass one array per input: x0, x1",
     ),
     "lengths of samples": (
         lambda: quantize_graph(graph(2), [SAMPLES, SAMPLES[:3]]),
@@ -105,8 +102,7 @@ CASES = {
     ),
     "label without a score": (
         lambda: quantize_graph(graph(), [SAMPLES], labels=[3] * 5),
-        "bad input: label 3 for 3 scores\n"
-        "  hint: give class numbers, from 0",
+        "bad input: label 3 for 3 scores\n  hint: give class numbers, from 0",
     ),
     "masked values": (
         lambda: quantize_graph(graph(), [np.full((5, 4), 1e9, np.float32)]),

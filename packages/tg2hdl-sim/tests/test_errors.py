@@ -1,4 +1,4 @@
-"""Errors of tools and models by their full texts; those of ports, memories and waveforms are tested beside their features."""
+"""Errors of tools and models by their full texts; those of ports and memories are tested beside their features."""
 
 import subprocess
 import sys

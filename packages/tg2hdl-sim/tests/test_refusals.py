@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from amaranth.hdl import Assert, Cat, ClockDomain, ClockSignal, Instance, IOBufferInstance, IOPort, Module, Print, Signal
+from amaranth.hdl import (
+    Assert,
+    Cat,
+    ClockDomain,
+    ClockSignal,
+    Instance,
+    IOBufferInstance,
+    IOPort,
+    Module,
+    Print,
+    Signal,
+)
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 

@@ -58,7 +58,14 @@ def other_clock():
 
 
 def too_large(folder):
-    fit = Fit("ecp5-25k", {"lut": 2000, "bram": 1}, {"lut": 1000, "bram": 10}, 100.0, ("LUTs: 2,000 of 1,000",), "quantize the model")
+    fit = Fit(
+        "ecp5-25k",
+        {"lut": 2000, "bram": 1},
+        {"lut": 1000, "bram": 10},
+        100.0,
+        ("LUTs: 2,000 of 1,000",),
+        "quantize the model",
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bitstream, "design_fits", lambda design, part: fit)
         built(folder)
@@ -94,7 +101,9 @@ def out_of_memory(folder):
     found = SimpleNamespace(name="yosys", code="print('mmap: Cannot allocate memory'); raise SystemExit(1)")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tools, "_located", lambda tool: found)
-        patch.setattr(tools, "memory_limit", lambda: "ulimit -v limits this process to 4.0 GB of address space")
+        patch.setattr(
+            tools, "memory_limit", lambda: "ulimit -v limits this process to 4.0 GB of address space"
+        )
         tools.run_tool("yosys", [], folder, log="log")
 
 
@@ -106,13 +115,11 @@ CASES = {
     ),
     "usual baud rates": (
         lambda: bitstream.baud_for(0.001),
-        "bad input: a clock of 0.001 MHz makes no usual baud rate\n"
-        "  hint: ask for a faster clock",
+        "bad input: a clock of 0.001 MHz makes no usual baud rate\n  hint: ask for a faster clock",
     ),
     "no serial line": (
         lambda folder: built(folder, "native"),
-        "bad input: design layer has no serial line\n"
-        '  hint: compile with ports=("uart",)',
+        'bad input: design layer has no serial line\n  hint: compile with ports=("uart",)',
     ),
     "clock that was asked for": (
         lambda folder: missed(folder, 100.0),
@@ -143,10 +150,7 @@ CASES = {
     ),
     "tool of a board": (
         failed,
-        "synthesis: no bitstream could be made\n"
-        "  at: board\n"
-        "  note: ERROR: no such cell\n"
-        "  hint: see ~/log",
+        "synthesis: no bitstream could be made\n  at: board\n  note: ERROR: no such cell\n  hint: see ~/log",
     ),
     "port of a memory": (
         lambda: check_memory(streamed("axi4"), BOARD, platform(dq=16)),
@@ -186,8 +190,7 @@ CASES = {
     ),
     "floorplan of another family": (
         lambda: synthesize(TopModule(design()), "ice40-up5k", floorplan={"lane0.*": (0.5, 0.5)}),
-        "bad input: ice40-up5k takes no floorplan\n"
-        "  hint: leave floorplan out",
+        "bad input: ice40-up5k takes no floorplan\n  hint: leave floorplan out",
     ),
     "routing": (
         follow,
@@ -214,8 +217,7 @@ CASES = {
     ),
     "no kernel": (
         lambda: synthesis_stats("kernel"),
-        "bad input: 'kernel' is not a kernel\n"
-        "  hint: give a CompiledKernel, a TopModule or a KernelIR",
+        "bad input: 'kernel' is not a kernel\n  hint: give a CompiledKernel, a TopModule or a KernelIR",
     ),
     "memory of a tool": (
         out_of_memory,

@@ -48,8 +48,7 @@ def sparse(folder):
 CASES = {
     "path": (
         lambda folder: TfliteModel(3),
-        "bad input: 3 is not a path of a TFLite file\n"
-        "  hint: give e.g. 'model.tflite'",
+        "bad input: 3 is not a path of a TFLite file\n  hint: give e.g. 'model.tflite'",
     ),
     "damaged": (
         cut,
@@ -77,8 +76,7 @@ CASES = {
     ),
     "sparse tensor": (
         sparse,
-        "bad input: x of net.tflite is a sparse tensor\n"
-        "  hint: export the model with dense weights",
+        "bad input: x of net.tflite is a sparse tensor\n  hint: export the model with dense weights",
     ),
     "shape of an input": (
         lambda folder: load(folder, network())(Tensor.zeros(1, 4)),
@@ -88,9 +86,7 @@ CASES = {
     ),
     "output without a value": (
         lambda folder: load(folder, unread())(Tensor.zeros(1, 3, dtype=dtypes.int8)),
-        "unsupported: output 'y' has no value\n"
-        "  at: net\n"
-        "  hint: export the model again",
+        "unsupported: output 'y' has no value\n  at: net\n  hint: export the model again",
     ),
 }
 

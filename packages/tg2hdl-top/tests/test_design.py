@@ -79,7 +79,11 @@ def with_first(items, **changes):
 
 
 FORGED = {
-    "a kernel is left out": (lambda d: replace(d, kernels=d.kernels[:-1]), "^bad input: a design whose parts do not fit: 1 kernels for 2 calls\n  hint: compile the model again, or copy the file again$"),
+    "a kernel is left out": (
+        lambda d: replace(d, kernels=d.kernels[:-1]),
+        "^bad input: a design whose parts do not fit: 1 kernels for 2 calls\n"
+        "  hint: compile the model again, or copy the file again$",
+    ),
     "a call has a buffer that does not exist": (
         lambda d: with_program(d, calls=with_first(d.program.calls, buffers=(0, 1, 99))),
         "a call of kernel gemv has buffers that do not exist",

@@ -37,7 +37,9 @@ def command(*arguments):
 
 def wrong_result():
     kernel = make_kernel("sum_16", Config())
-    bench._checked(kernel, Result(Trap.NONE, 0, 1, 1, 1, {"r": np.zeros((1, 16), np.int32)}), "in the machine")
+    bench._checked(
+        kernel, Result(Trap.NONE, 0, 1, 1, 1, {"r": np.zeros((1, 16), np.int32)}), "in the machine"
+    )
 
 
 def other_rows():
@@ -62,7 +64,9 @@ def board():
 
 
 def other_design(folder):
-    (folder / "device.json").write_text(json.dumps({"id": "1122334455667788", "design": "net", "buffers": []}))
+    (folder / "device.json").write_text(
+        json.dumps({"id": "1122334455667788", "design": "net", "buffers": []})
+    )
     board().read_config(folder)
 
 
@@ -119,7 +123,9 @@ def cast_to_int64():
 def many_values():
     lines = ["kernel many", "  b0 out: int32[8] output", "  b1 x: int32[160]", "  RANGE i0 < 8 loop"]
     lines += ["    %0 = mul int32 i0, 20:int32"]
-    lines += [f"    %{n} = add int32 %0, {n}:int32\n    %{20 + n} = LOAD int32 b1[%{n}]" for n in range(1, 20)]
+    lines += [
+        f"    %{n} = add int32 %0, {n}:int32\n    %{20 + n} = LOAD int32 b1[%{n}]" for n in range(1, 20)
+    ]
     lines += ["    %40 = add int32 %39, %38"]
     lines += [f"    %{n} = mul int32 %{n - 1}, %{78 - n}" for n in range(41, 57)]
     text = "\n".join([*lines, "    STORE int32 b0[i0] = %56", "  END i0"])
@@ -146,7 +152,9 @@ def register_array():
 
 
 def trapped():
-    kernel = runtime.LoadedKernel(runtime.LoadedKernel.source(elementwise(8, "add", "int32"), runtime.DeviceOptions()))
+    kernel = runtime.LoadedKernel(
+        runtime.LoadedKernel.source(elementwise(8, "add", "int32"), runtime.DeviceOptions())
+    )
     words = SimpleNamespace(run=lambda starts: Result(Trap.ILLEGAL, 3, 9, 1, 1))
     kernel._run(words, {}, {}, [])
 
@@ -172,8 +180,7 @@ CASES = {
     ),
     "folder of another design": (
         other_design,
-        "bad input: ~ has no processor\n"
-        "  hint: give the folder that `tg2hdl tpu build -o` wrote",
+        "bad input: ~ has no processor\n  hint: give the folder that `tg2hdl tpu build -o` wrote",
     ),
     "no folder": (
         lambda: board().connect_processor("/dev/ttyUSB0"),
@@ -182,8 +189,7 @@ CASES = {
     ),
     "refused command": (
         lambda: processor([0, 0, 0, 0, 1])._do(limit=1),
-        "simulation: the processor refused a command\n"
-        "  hint: reset the board, and connect again",
+        "simulation: the processor refused a command\n  hint: reset the board, and connect again",
     ),
     "bundle of another processor": (
         lambda: processor().run_bundle(assemble("halt", Config(lanes=8, rows=2, columns=2))),
@@ -194,14 +200,11 @@ CASES = {
     ),
     "limit of cycles": (
         lambda: processor().run_bundle(assemble("halt", CONFIG), limit=1 << 30),
-        "bad input: a limit of 1,073,741,824 cycles\n"
-        "  hint: use 1 to 16,777,215",
+        "bad input: a limit of 1,073,741,824 cycles\n  hint: use 1 to 16,777,215",
     ),
     "long program": (
         lambda: Bundle(CONFIG, (0,) * 25),
-        "bad input: 25 instructions\n"
-        "  at: bundle\n"
-        "  hint: there is room for 24",
+        "bad input: 25 instructions\n  at: bundle\n  hint: there is room for 24",
     ),
     "wide word": (
         lambda: Bundle(CONFIG, (1 << 200,)),
@@ -211,21 +214,15 @@ CASES = {
     ),
     "type of rows": (
         lambda: Bundle(CONFIG, data=(Region("vmem", 0, ROW.astype(np.int8)),)),
-        "bad input: data of int8 (1, 4)\n"
-        "  at: bundle\n"
-        "  hint: use int32 rows of 4 lanes",
+        "bad input: data of int8 (1, 4)\n  at: bundle\n  hint: use int32 rows of 4 lanes",
     ),
     "names of outputs": (
         lambda: Bundle(CONFIG, outputs=(Output("a b", "vmem", 0, 1),)),
-        "bad input: an output is named 'a b'\n"
-        "  at: bundle\n"
-        "  hint: use different identifiers",
+        "bad input: an output is named 'a b'\n  at: bundle\n  hint: use different identifiers",
     ),
     "memory of an output": (
         lambda: Bundle(CONFIG, outputs=(Output("a", "ymem", 0, 1),)),
-        "bad input: no memory is named 'ymem'\n"
-        "  at: bundle\n"
-        "  hint: use vmem or xmem",
+        "bad input: no memory is named 'ymem'\n  at: bundle\n  hint: use vmem or xmem",
     ),
     "neither text nor bundle": (
         lambda folder: of_text(folder, b"\xff"),
@@ -236,26 +233,19 @@ CASES = {
     ),
     "no folder for a bitstream": (
         lambda: command("build", "--board", "ulx3s-85f"),
-        "bad input: a bitstream needs a folder to go to\n"
-        "  at: --board\n"
-        "  hint: add -o DIR",
+        "bad input: a bitstream needs a folder to go to\n  at: --board\n  hint: add -o DIR",
     ),
     "size of an array": (
         lambda: command("build", "--array", "4"),
-        "bad input: an array of 4\n"
-        "  at: --array\n"
-        "  hint: write rows x columns, such as 4x4",
+        "bad input: an array of 4\n  at: --array\n  hint: write rows x columns, such as 4x4",
     ),
     "file in no folder": (
         lambda: command("isa", "--json", "/no/such/folder/isa.json"),
-        "bad input: cannot write /no/such/folder/isa.json\n"
-        "  hint: give a file in a folder that exists",
+        "bad input: cannot write /no/such/folder/isa.json\n  hint: give a file in a folder that exists",
     ),
     "file of a machine": (
         lambda: read_config("none.json"),
-        "bad input: no file is named none.json\n"
-        "  at: --config\n"
-        "  hint: name a JSON file, or ecp5",
+        "bad input: no file is named none.json\n  at: --config\n  hint: name a JSON file, or ecp5",
     ),
     "packages of boards": (
         lambda: raised(no_boards(ImportError("no", name="tg2hdl_host.link"))),
@@ -331,8 +321,7 @@ CASES = {
     ),
     "rows of hardware": (
         lambda: runtime._on_hardware("levelized", None, {}, {0: 1 << 40}, []),
-        "capacity: 1099511627776 rows of tensors; the simulated hardware has 65536\n"
-        "  hint: use engine=isa",
+        "capacity: 1099511627776 rows of tensors; the simulated hardware has 65536\n  hint: use engine=isa",
     ),
     "memories of a cluster": (
         lambda: run_cluster(CONFIG, [Bundle(CONFIG, data=(Region("vmem", 0, ROW),))]),
@@ -354,9 +343,7 @@ CASES = {
     ),
     "program of a machine": (
         lambda: Machine(CONFIG).load_program([0] * 25),
-        "bad input: 25 instructions\n"
-        "  at: program\n"
-        "  hint: there is room for 24",
+        "bad input: 25 instructions\n  at: program\n  hint: there is room for 24",
     ),
     "bundle of another machine": (
         lambda: Machine(CONFIG).load_bundle(assemble("halt", Config())),

@@ -414,7 +414,9 @@ class Device:
             raise UnfitInputError(
                 f"the design has no variable {name!r}",
                 stage=f"write {name}",
-                hint=f"its variables are {', '.join(variables)}" if variables else "it has none: leave it out",
+                hint=f"its variables are {', '.join(variables)}"
+                if variables
+                else "it has none: leave it out",
             )
         low, high = variables[name]
         is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -44,6 +44,8 @@ class DeviceState(Mapping[str, npt.NDArray[Any]]):
             raise UnfitInputError(
                 f"the design has no state {name!r} within reach",
                 stage="state",
-                hint=f"its state is {', '.join(self._names)}" if self._names else "it has no state: each run depends on its inputs only",
+                hint=f"its state is {', '.join(self._names)}"
+                if self._names
+                else "it has no state: each run depends on its inputs only",
             )
         return name

@@ -136,6 +136,7 @@ class QuantizedModel:
                 raise InputError(
                     f"input {spec.name!r} has shape {array.shape}, the model was quantized for {spec.shape}",
                     where=f"input {spec.name!r}",
+                    hint="reshape it, or quantize the model with samples of this shape",
                 )
             found.append(self.quantized.quantize_input(number, array))
         return tuple(found)

@@ -312,7 +312,7 @@ def _weights(proto: Any, options: QuantizeOptions) -> dict[str, list[dict[str, A
     unknown = sorted(set(options.layers) - set(quantized))
     if unknown:
         raise InputError(
-            f"no node {unknown[0]!r} with weights to quantize",
+            f"the file has no node {unknown[0]!r} with weights to quantize",
             hint="one of: " + ", ".join(filter(None, quantized)),
         )
     return found

@@ -12,8 +12,8 @@ try:
     from amaranth.hdl._ir import PortDirection, build_netlist
 except ImportError as error:
     raise ImportError(
-        f"Amaranth {importlib.metadata.version('amaranth')} has moved internals that tg2hdl_fp32.testing needs ({error}); "
-        "install amaranth>=0.5.4,<0.6"
+        f"Amaranth {importlib.metadata.version('amaranth')} has moved internals that tg2hdl_fp32.testing needs "
+        f"({error}); install amaranth>=0.5.4,<0.6"
     ) from error
 
 __all__ = ["PortDirection", "ValueCastable", "build_netlist", "nir"]

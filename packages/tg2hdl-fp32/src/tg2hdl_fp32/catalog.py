@@ -33,7 +33,7 @@ _LATENCIES = Path(__file__).with_name("latencies.json")
 class CatalogEntry:
     """One core with its parameters; calling it builds the core.
 
-    Attributes
+    Parameters
     ----------
     name : str
         Unique name, such as ``fp32.add.balanced``.

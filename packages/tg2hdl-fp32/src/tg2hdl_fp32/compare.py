@@ -39,6 +39,8 @@ class Compare(Core):
 
     Parameters
     ----------
+    format : Format
+        Of both operands.
     predicate : str
         ``o`` or ``u`` (false or true for NaN) and ``eq ne lt le gt ge``, or ``ord``, ``uno``. Short: ``eq lt le gt
         ge`` are the ordered ones and ``ne`` is ``une``, as in C and Python.

@@ -25,6 +25,8 @@ class FloatToFloat(Core):
 
     Parameters
     ----------
+    format : Format
+        Of the operand.
     result : Format or str
         Format of the result, or its name.
     """

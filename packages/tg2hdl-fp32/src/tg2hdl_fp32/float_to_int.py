@@ -27,6 +27,8 @@ class FloatToInt(Core):
 
     Parameters
     ----------
+    format : Format
+        Of the operand.
     width : int
         Bits of the integer, 2 to 64.
     signed : bool
@@ -34,6 +36,8 @@ class FloatToInt(Core):
     overflow : str
         ``saturate`` gives the nearest integer of the type, infinities too, and 0 for NaN. ``wrap`` takes the
         rounded number modulo ``2**width``, and gives 0 for NaN and infinities; so do the casts of tinygrad.
+    rounding : RoundingMode or "dynamic"
+        Direction of rounding.
     """
 
     operation = "float_to_int"

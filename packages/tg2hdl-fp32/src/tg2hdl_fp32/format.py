@@ -280,6 +280,13 @@ class FloatValue(ValueCastable):
 
     It takes a value of the same format, a number, or bits without a format (``Value``) of the same width.
     ``as_value()`` gives the bits.
+
+    Parameters
+    ----------
+    format : Format
+        Its shape.
+    target : Value
+        Its bits, as many as the format has.
     """
 
     def __init__(self, format: Format, target: Any) -> None:
@@ -295,6 +302,13 @@ class FloatValue(ValueCastable):
 
     def eq(self, other: Any, *, src_loc_at: int = 0) -> Any:
         """Assign a value of the same format, bits, or a number.
+
+        Parameters
+        ----------
+        other : FloatValue, Value, float or int
+            A float is rounded to nearest, an int is a bit pattern.
+        src_loc_at : int
+            As in Amaranth: frames between the caller and this method.
 
         Raises
         ------

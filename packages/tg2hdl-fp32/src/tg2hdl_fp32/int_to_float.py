@@ -20,6 +20,8 @@ class IntToFloat(Core):
 
     Parameters
     ----------
+    format : Format
+        Of the result.
     width : int
         Bits of the integer, 1 to 64.
     signed : bool

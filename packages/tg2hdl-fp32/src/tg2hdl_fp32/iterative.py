@@ -168,7 +168,15 @@ class IterativeDiv(_Iterative):
         return self.format.significand + 2
 
     def recurrence(self, m: Module, normalizing: Value) -> dict[str, Value]:
-        """Normalize both operands bit by bit, then subtract and shift."""
+        """Normalize both operands bit by bit, then subtract and shift.
+
+        Parameters
+        ----------
+        m : Module
+            Gets the registers and their logic.
+        normalizing : Value
+            Whether operands are still being normalized, one bit a cycle.
+        """
         f = self.format
         n = f.significand
         x, y = self._unpack()
@@ -231,7 +239,15 @@ class IterativeSqrt(_Iterative):
         return self.format.significand + 1
 
     def recurrence(self, m: Module, normalizing: Value) -> dict[str, Value]:
-        """Normalize bit by bit, then subtract the root so far and shift by two."""
+        """Normalize bit by bit, then subtract the root so far and shift by two.
+
+        Parameters
+        ----------
+        m : Module
+            Gets the registers and their logic.
+        normalizing : Value
+            Whether the operand is still being normalized, one bit a cycle.
+        """
         f = self.format
         n = f.significand
         (x,) = self._unpack()

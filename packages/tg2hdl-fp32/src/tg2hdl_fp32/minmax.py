@@ -23,6 +23,8 @@ class MinMax(Core):
 
     Parameters
     ----------
+    format : Format
+        Of operands and result.
     variant : str
         ``minimum`` and ``maximum`` give NaN when an operand is NaN, ``minimumNumber`` and ``maximumNumber`` the other
         operand; all four take -0 as less than +0. ``select_max`` is ``b if b > a else a``, ``select_min``

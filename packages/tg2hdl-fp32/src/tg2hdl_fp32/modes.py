@@ -23,7 +23,15 @@ class RoundingMode(enum.Enum):
         return self.name
 
     def round_fraction(self, magnitude: Fraction, negative: bool) -> int:
-        """Round a magnitude to an integer in this direction."""
+        """Round a magnitude to an integer in this direction.
+
+        Parameters
+        ----------
+        magnitude : Fraction
+            0 or more.
+        negative : bool
+            Whether the number is below zero, which decides between up and down.
+        """
         whole = magnitude.numerator // magnitude.denominator
         rest = magnitude - whole
         half = Fraction(1, 2)

@@ -21,6 +21,8 @@ class MulConstant(Mul):
 
     Parameters
     ----------
+    format : Format
+        Of operand, constant and result.
     constant : int
         Bit pattern of the second factor.
     """

@@ -28,7 +28,17 @@ BAUD = 1_000_000
 
 
 class SerialTransport:
-    """A serial port, or anything else that pyserial opens by a URL."""
+    """A serial port, or anything else that pyserial opens by a URL.
+
+    Parameters
+    ----------
+    url : str
+        Name of a port, such as ``/dev/ttyUSB0``, or a URL of pyserial.
+    baud : int
+        Bits per second.
+    token : str, optional
+        Sent first to `tg2hdl serve`, which lets only its own user connect.
+    """
 
     def __init__(self, url: str, baud: int, token: str | None = None) -> None:
         self.name = url

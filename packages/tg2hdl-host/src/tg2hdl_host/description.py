@@ -21,7 +21,22 @@ __all__ = ["Buffer", "Description", "dtype_named", "restored"]
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer of the design: an array of the model."""
+    """A buffer of the design: an array of the model.
+
+    Parameters
+    ----------
+    name : str
+    role : str
+        ``input``, ``output``, ``weight``, ``state`` or ``image``.
+    dtype : numpy.dtype
+        Of the elements.
+    shape : tuple of int
+        In the model.
+    address : int
+        First word in the register map.
+    writes, reads : bool
+        Whether the host may write, and read it.
+    """
 
     name: str
     role: str
@@ -89,6 +104,8 @@ class Description:
         Whether one packet may hold an input and start its run, and its reply the output.
     structure : Any
         What the model returns, as in `restored`.
+    files : mapping
+        What the file ``device.json`` adds; empty without it.
     """
 
     name: str
@@ -110,6 +127,13 @@ class Description:
     @classmethod
     def parse(cls, text: bytes, files: Mapping[str, Any] | None = None) -> Description:
         """Read the text that the hardware holds, and what the file ``device.json`` adds.
+
+        Parameters
+        ----------
+        text : bytes
+            JSON.
+        files : mapping, optional
+            Contents of ``device.json``.
 
         Raises
         ------

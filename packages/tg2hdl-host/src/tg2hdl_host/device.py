@@ -72,6 +72,8 @@ class Device:
         Seconds to wait for an answer.
     attempts : int
         How often something is tried before it is an error.
+    on_close : callable
+        Called by `close`, after the transport has been closed.
 
     Attributes
     ----------
@@ -520,7 +522,14 @@ class Device:
 
     @_in_turn
     def set_variable(self, name: str, value: int) -> None:
-        """Set a run-time variable for the runs that give it no other value."""
+        """Set a run-time variable for the runs that give it no other value.
+
+        Parameters
+        ----------
+        name : str
+        value : int
+            Within the range of the variable.
+        """
         self._values[name] = self._checked(name, value)
 
     @property

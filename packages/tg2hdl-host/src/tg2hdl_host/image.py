@@ -59,6 +59,13 @@ class MemoryImage:
     def parse(cls, data: bytes, name: str = "the file") -> MemoryImage:
         """Read a file.
 
+        Parameters
+        ----------
+        data : bytes
+            Contents of the file.
+        name : str
+            Of the file, for errors.
+
         Raises
         ------
         UnfitInputError

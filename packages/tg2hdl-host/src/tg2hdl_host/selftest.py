@@ -24,6 +24,14 @@ def selftest(
 
     The second round must give the first one's results, unless the design keeps state that cannot be reset.
 
+    Parameters
+    ----------
+    device : Device
+    folder : path
+        What `tg2hdl build` wrote, with its vectors.
+    report : callable, optional
+        Called with a line for each stage.
+
     Raises
     ------
     WrongResultError

@@ -84,6 +84,9 @@ def plan_kernel(
 
     Parameters
     ----------
+    kernel : KernelIR
+    options : LowerOptions, optional
+        Default options unless given.
     lanes : dict of int to int, optional
         Lanes per axis.
     layouts : dict of int to Layout, optional

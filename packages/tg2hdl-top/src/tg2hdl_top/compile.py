@@ -26,6 +26,12 @@ __all__ = ["compile_program", "program_of_kernel"]
 def compile_program(program: ProgramIR, options: CompileOptions | None = None) -> Design:
     """Rewrite, verify, canonicalize and place the kernels of a program, and decide what surrounds them.
 
+    Parameters
+    ----------
+    program : ProgramIR
+    options : CompileOptions, optional
+        Default options unless given.
+
     Raises
     ------
     InputError

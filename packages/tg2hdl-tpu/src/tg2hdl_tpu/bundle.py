@@ -53,7 +53,17 @@ class Region:
 
 @dataclass(frozen=True)
 class Output:
-    """Rows to read after the run, under a name."""
+    """Rows to read after the run, under a name.
+
+    Parameters
+    ----------
+    name : str
+        An identifier.
+    space : {"vmem", "xmem"}
+        Scratchpad or external memory.
+    start, count : int
+        First row, and number of rows.
+    """
 
     name: str
     space: str
@@ -145,6 +155,13 @@ class Bundle:
     def from_text(cls, text: str, *, name: str = "bundle") -> Bundle:
         """Read text.
 
+        Parameters
+        ----------
+        text : str
+            As `to_text` writes it.
+        name : str
+            Of the file, for errors.
+
         Raises
         ------
         InputError
@@ -174,6 +191,13 @@ class Bundle:
     @classmethod
     def from_bytes(cls, raw: bytes, *, name: str = "bundle") -> Bundle:
         """Read binary.
+
+        Parameters
+        ----------
+        raw : bytes
+            As `to_bytes` writes it.
+        name : str
+            Of the file, for errors.
 
         Raises
         ------

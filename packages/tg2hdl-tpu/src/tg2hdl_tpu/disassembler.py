@@ -19,6 +19,12 @@ __all__ = ["bundle_facts", "disassemble", "format_instruction"]
 def disassemble(bundle: Bundle, *, name: str = "bundle") -> str:
     """Return a bundle as TASM.
 
+    Parameters
+    ----------
+    bundle : Bundle
+    name : str
+        Of the file, for errors.
+
     Raises
     ------
     InputError

@@ -202,7 +202,23 @@ _BY_CODE = {opcode.code: opcode for opcode in OPCODES.values()}
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction; the fields are those of `FIELDS`, in the units of the machine."""
+    """An instruction; the fields are those of `FIELDS`, in the units of the machine.
+
+    Parameters
+    ----------
+    op : str
+        Name of the instruction.
+    dst, a, b : int
+        Addresses of the result and the operands; `b` may be a constant.
+    dst_reg, a_reg, b_reg : int
+        Address registers to add.
+    dst_stride, a_stride : int
+        Added to the addresses for each row.
+    count : int
+        Rows.
+    pre, constant, relu, levels, accumulate, pack, reduce, segment, k, xlu : int
+        Modes of the units, see `FIELDS`.
+    """
 
     op: str
     dst: int = 0

@@ -215,7 +215,15 @@ class Machine:
         self.load_words(words, illegal)
 
     def load_words(self, words: Sequence[int], illegal: NDArray[np.uint8]) -> None:
-        """Replace the program by words of which it is known which are not instructions."""
+        """Replace the program by words of which it is known which are not instructions.
+
+        Parameters
+        ----------
+        words : sequence of int
+            Instruction words.
+        illegal : ndarray of uint8
+            1 for each word that traps, 0 for the others.
+        """
         raw = np.frombuffer(b"".join(w.to_bytes(16, "little") for w in words), dtype=np.uint64)
         self.program = tuple(words)
         self._library.tpu_program(self._state.ctypes.data, raw.ctypes.data, illegal.ctypes.data, len(words))
@@ -302,6 +310,16 @@ def host_rows(bundle: Bundle) -> Region:
 
 def run_bundle(bundle: Bundle, *, limit: int = 10_000_000, trace: int = 0, streamed: bool = False) -> Result:
     """Run a bundle on a new machine and return its outputs; `streamed` as in `Machine.run`.
+
+    Parameters
+    ----------
+    bundle : Bundle
+    limit : int
+        Most clock cycles.
+    trace : int
+        Cycles to record from the start.
+    streamed : bool
+        Whether program and data come through the host port.
 
     Raises
     ------

@@ -23,14 +23,16 @@ __all__ = ["Accelerator"]
 
 
 class Accelerator(CompiledModel):
-    """Hardware of a model; made by `tg2hdl.compile`.
+    """Hardware of a model; made by `tg2hdl.compile`; `captured` and `design` are attributes too.
 
-    Attributes
+    Parameters
     ----------
     captured : CapturedProgram
         The model as kernels over buffers.
     design : Design
         Everything that was decided about the hardware.
+    codes : bool
+        Whether outputs of a quantized model are integers unless a call says otherwise.
     """
 
     # Synthesis
@@ -51,6 +53,17 @@ class Accelerator(CompiledModel):
 
         If the family that the model was compiled for suggests it, as ``ecp5`` does, registers are packed into block
         RAMs and multipliers.
+
+        Parameters
+        ----------
+        part : str
+            Name of the FPGA part.
+        speed : int
+            Speed grade of the part.
+        seeds : int
+            Placements with different seeds; the fastest is the result.
+        options
+            Further arguments of `tg2hdl_synth.synthesize`.
         """
         from tg2hdl_synth import synthesize
 
@@ -151,6 +164,8 @@ class Accelerator(CompiledModel):
 
         Parameters
         ----------
+        folder : path
+            Made when it is missing.
         board : str, optional
             Name of a board (``tg2hdl plugins list --kind board``); for the simulation alone when absent.
         clock : float, optional
@@ -207,6 +222,8 @@ class Accelerator(CompiledModel):
 
         Parameters
         ----------
+        path : path, optional
+            File to write.
         memories : path, optional
             Folder for the contents of memories, one ``.hex`` file each, which the Verilog then reads with
             ``$readmemh`` by its name alone.
@@ -227,6 +244,8 @@ class Accelerator(CompiledModel):
 
         Parameters
         ----------
+        folder : path
+            Made when it is missing.
         runs : int
             Random inputs, one after the other from the power-on state.
 

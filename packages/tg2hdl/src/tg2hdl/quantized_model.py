@@ -48,6 +48,10 @@ class QuantizedModel:
 
     Parameters
     ----------
+    quantized : QuantizedGraph
+        The integer graph, its state among its borders.
+    output_names : sequence of str, optional
+        Names of the outputs, which are then a dict.
     states : mapping of str to ndarray, optional
         First contents of the last inputs of the graph, which are state: its last outputs are their next contents.
     """

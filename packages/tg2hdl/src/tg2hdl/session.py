@@ -56,6 +56,19 @@ class Session:
 
     Several threads may call it: their runs follow one another.
 
+    Parameters
+    ----------
+    model : SimulatedModel
+        The compiled model.
+    engine : str
+        Name of a simulation engine, or ``auto``.
+    runs : int
+        Expected number of runs, from which ``auto`` predicts the fastest engine.
+    vcd : path, optional
+        File of a waveform of all runs.
+    progress : callable, optional
+        Called with a message before each slow step.
+
     Attributes
     ----------
     runs : int
@@ -138,7 +151,17 @@ class Session:
     def run_bound(
         self, named: Mapping[str, np.ndarray], values: Mapping[str, int], codes: bool | None = None
     ) -> SimulationResult:
-        """Run once on input buffers and values of run-time variables, by name."""
+        """Run once on input buffers and values of run-time variables, by name.
+
+        Parameters
+        ----------
+        named : mapping of str to ndarray
+            Contents of the input buffers, by name.
+        values : mapping of str to int
+            Values of the run-time variables.
+        codes : bool, optional
+            Whether outputs of a quantized model are integers; as the model does unless given.
+        """
         started = time.perf_counter()
         run = self._simulation.run(named, values)
         return self._result(run, time.perf_counter() - started, codes)

@@ -27,6 +27,13 @@ class ArithmeticLowering:
 
     Parameters
     ----------
+    m : Module
+        Gets the datapath.
+    plan : HardwarePlan
+    control : Control
+        Of `build_control`.
+    start : Value
+        A one-cycle pulse while idle.
     reads, writes : dict of (buffer, port) to ReadPort or WritePort
     variables : dict of str to Value
         Run-time scalars.

@@ -86,7 +86,14 @@ def run_time_bound(bound: IRValue, variables: dict[str, Value]) -> Value:
 
 
 def create_counters(m: Module, plan: HardwarePlan) -> dict[int, CounterSignals]:
-    """Registers for the counters of all loops, by axis."""
+    """Registers for the counters of all loops, by axis.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    plan : HardwarePlan
+    """
     counters: dict[int, CounterSignals] = {}
     plans = plan.variants or (plan,)
     for loop, *others in zip(*(each.kernel.loop_tree.walk() for each in plans), strict=True):
@@ -113,7 +120,20 @@ def build_control(
     variables: dict[str, Value] | None = None,
     variant: Value | None = None,
 ) -> Control:
-    """Add the step sequencer; `start` is a one-cycle pulse while idle, `variant` as of `KernelCore`."""
+    """Add the step sequencer; `start` is a one-cycle pulse while idle, `variant` as of `KernelCore`.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the sequencer.
+    plan : HardwarePlan
+    start : Value
+        A one-cycle pulse while idle.
+    variables : dict of str to Value, optional
+        Run-time scalars.
+    variant : Value, optional
+        Number of the plan's variant that runs.
+    """
     counters = create_counters(m, plan)
     running = Signal()
     busy = Signal()

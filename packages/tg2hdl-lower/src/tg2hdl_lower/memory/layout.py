@@ -53,7 +53,15 @@ class Layout:
 
     @classmethod
     def linear(cls, depth: int, lanes: int = 1) -> Layout:
-        """Consecutive elements, `lanes` to a word."""
+        """Consecutive elements, `lanes` to a word.
+
+        Parameters
+        ----------
+        depth : int
+            Number of elements.
+        lanes : int
+            Elements of a word.
+        """
         return cls((depth,), (lanes,))
 
     @property
@@ -116,7 +124,15 @@ class Layout:
         return word, lane
 
     def pack(self, array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[np.uint64]:
-        """Contents of the memory as bit patterns of shape (words, lanes); unused lanes are zero."""
+        """Contents of the memory as bit patterns of shape (words, lanes); unused lanes are zero.
+
+        Parameters
+        ----------
+        array : ndarray
+            The elements in order, of one axis.
+        dtype : DType
+            Of the elements in the memory.
+        """
         flat = dtype.array_to_bits(np.asarray(array).reshape(-1))
         word, lane = self.place(np.arange(self.depth, dtype=np.int64))
         packed = np.zeros((self.words, self.lanes), dtype=np.uint64)
@@ -124,7 +140,15 @@ class Layout:
         return packed
 
     def unpack(self, packed: npt.NDArray[np.uint64], dtype: DType) -> npt.NDArray[Any]:
-        """Elements in order from bit patterns of shape (words, lanes); inverse of `pack`."""
+        """Elements in order from bit patterns of shape (words, lanes); inverse of `pack`.
+
+        Parameters
+        ----------
+        packed : ndarray of uint64
+            Of shape (words, lanes).
+        dtype : DType
+            Of the elements in the memory.
+        """
         word, lane = self.place(np.arange(self.depth, dtype=np.int64))
         return dtype.bits_to_array(packed[word, lane])
 
@@ -133,6 +157,8 @@ class Layout:
 
         Parameters
         ----------
+        form : Affine
+            Number of the element.
         interval : callable
             Smallest and largest value of a form, wherever the access happens.
 
@@ -202,7 +228,15 @@ class Layout:
     def row_places(
         self, digits: Sequence[Affine], positions: Iterable[Sequence[int]]
     ) -> Iterator[tuple[tuple[int, ...], int]]:
-        """The constants of the row and of itself, of each element whose position differs from `digits` in constants."""
+        """The constants of the row and of itself, of each element whose position differs from `digits` in constants.
+
+        Parameters
+        ----------
+        digits : sequence of Affine
+            The position of an element, axis by axis.
+        positions : iterable of sequences of int
+            Other positions.
+        """
         steps = [math.gcd(n, *(c for _, c in d.terms)) for d, n in zip(digits, self.split, strict=True)]
         strides = [math.prod(self.rows[n + 1 :]) for n in range(len(self.rows))]
         *others, last = [n for n, step in enumerate(steps) if step < self.split[n]]

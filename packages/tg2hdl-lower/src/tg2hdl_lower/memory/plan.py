@@ -46,6 +46,12 @@ class MemoryPlan:
 
     Parameters
     ----------
+    name : str
+        Of the buffer.
+    dtype : DType
+        Of the elements in the memory.
+    layout : Layout
+        Which elements a word holds.
     kind : str
         Name of its `MemoryKind`.
     slots : tuple of (kernel, buffer)
@@ -86,7 +92,15 @@ class MemoryPlan:
     ring: int = 0
 
     def port_of(self, slot: Slot, port: int) -> int:
-        """Read port that serves a kernel's read port."""
+        """Read port that serves a kernel's read port.
+
+        Parameters
+        ----------
+        slot : (kernel, buffer)
+            Who reads.
+        port : int
+            Number of the kernel's read port.
+        """
         return next((to for user, number, to in self.routes if (user, number) == (slot, port)), port)
 
     @property

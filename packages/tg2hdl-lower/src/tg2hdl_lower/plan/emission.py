@@ -26,7 +26,17 @@ class CounterSignals:
 
 @dataclass
 class ArithResult:
-    """Signals of all nodes by number, accumulators by register, counters by axis."""
+    """Signals of a datapath.
+
+    Parameters
+    ----------
+    signals : dict of int to Value
+        By number of the node.
+    acc : dict of int to Signal
+        Accumulators, by register.
+    counter_sigs : dict of int to Signal
+        Counters, by axis.
+    """
 
     signals: dict[int, Value] = field(default_factory=dict)
     acc: dict[int, Signal] = field(default_factory=dict)

@@ -64,10 +64,14 @@ class HardwarePlan(NodeGraph):
     ----------
     kernel : KernelIR
         After all transforms.
+    leaves : tuple of LeafPlan
+        Innermost loops, in execution order.
     nodes : mapping of int to Node
         In the order of their numbers.
     schedule : Schedule
         When each node is computed.
+    ports : tuple of MemoryPort
+        Ports of the memories, by buffer and number.
     depth : int
         Stage of the last store: cycles from the issue of a step to its last effect.
     read_latency : int
@@ -76,6 +80,8 @@ class HardwarePlan(NodeGraph):
         Physical layout and element type of each buffer.
     multipliers : int
         Products of two variable operands, except those that share a multiplier within the kernel.
+    notes : tuple of str
+        Reasons of decisions, for reports.
     products, shared_units : tuple of SharedResource
         Multipliers and units that the top level provides, by the ports of the nodes that use them.
     port_registers : PortRegisters

@@ -13,7 +13,7 @@ from tg2hdl_backend.testing.onnx_files import golden, runtime, write  # noqa: E4
 from tg2hdl_ir.errors import InputError, UnsupportedError  # noqa: E402
 
 RNG = np.random.default_rng(3)
-INF, NAN = np.inf, np.nan
+INF, NAN, F = np.inf, np.nan, np.float32
 SPECIAL = np.array([1, -1, 0.0, INF, -INF, NAN, 2.5], np.float32)
 OTHER = np.array([NAN, 2, 0.0, INF, INF, NAN, 2.5], np.float32)
 LARGE = np.array([100, -5000, 1e12, -1e20, 1e-4, -0.3, INF, -INF, NAN], np.float32)
@@ -68,6 +68,42 @@ CASES = {
         1,
     ),
     "norms of windows with ceil": ("LpPool", 18, (IMAGE,), {**POOL, "ceil_mode": 1}, 1),
+    "means of windows without one of padding alone": (
+        "AveragePool",
+        13,
+        (IMAGE,),
+        {"kernel_shape": [1, 2], "strides": [3, 3], "pads": [0, 1, 0, 1], "ceil_mode": 1},
+        1,
+    ),
+    "means that count padding, without such a window": (
+        "AveragePool",
+        19,
+        (IMAGE,),
+        {
+            "kernel_shape": [2, 2],
+            "strides": [4, 4],
+            "pads": [0, 1, 0, 1],
+            "ceil_mode": 1,
+            "count_include_pad": 1,
+        },
+        1,
+    ),
+    "maxima of windows without one of padding alone": (
+        "MaxPool",
+        11,
+        (IMAGE,),
+        {"kernel_shape": [3, 3], "strides": [4, 2], "pads": [0, 1, 2, 2], "ceil_mode": 1},
+        1,
+    ),
+    "norms of every other element": (
+        "LpPool",
+        18,
+        (IMAGE,),
+        {"kernel_shape": [1, 1], "strides": [4, 3], "ceil_mode": 1},
+        1,
+    ),
+    "bytes of numbers and NaN": ("QuantizeLinear", 13, (SPECIAL, [F(0.5)], [np.uint8(7)]), {}, 1),
+    "signed bytes of numbers and NaN": ("QuantizeLinear", 13, (SPECIAL, [F(0.5)], [np.int8(5)]), {}, 1),
     "norm of a channel": ("GlobalLpPool", 7, (IMAGE,), {"p": 3}, 1),
     "arc tangent": ("Atan", 18, (SPECIAL,), {}, 1),
     "arc tangent of large numbers": ("Atan", 18, (LARGE,), {}, 1),

@@ -283,9 +283,20 @@ def test_a_loop_in_branches_in_a_loop(tmp_path: Path) -> None:
     assert "inner" in str(caught.value)
 
 
-def test_a_result_of_thousands_of_axes(tmp_path: Path) -> None:
-    path = write(tmp_path / "m.onnx", op("Unsqueeze", "x", "a"), {"a": np.arange(5000)})
-    with within_seconds(), pytest.raises(Tg2hdlError, match="a result has 5004 axes") as caught:
+@pytest.mark.parametrize(
+    ("node", "given", "count"),
+    [
+        (op("Unsqueeze", "x", "a"), np.arange(5000), 5004),
+        (op("Reshape", "x", "a"), np.array([-1, *[1] * 4999]), 5000),
+        (op("Expand", "x", "a"), np.ones(5000, np.int64), 5000),
+        (op("ConstantOfShape", "a"), np.ones(5000, np.int64), 5000),
+    ],
+)
+def test_a_result_of_thousands_of_axes(
+    node: onnx.NodeProto, given: np.ndarray, count: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "m.onnx", node, {"a": given})
+    with within_seconds(), pytest.raises(Tg2hdlError, match=f"a result has {count} axes") as caught:
         OnnxModel(path)
     assert "hostile" in str(caught.value)
 

@@ -13,7 +13,7 @@ import pytest
 from tg2hdl_ir import files
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import npz_bytes, staged_file, write_file, write_files
-from tg2hdl_ir.limits import system_error
+from tg2hdl_ir.limits import memory_shortage, system_error
 
 
 @pytest.fixture
@@ -131,3 +131,13 @@ def test_a_limit_of_memory_is_named():
         "  note: ulimit -v limits this process to 2.0 GB of address space\n"
         "  hint: raise the limit\n"
     )
+
+
+@pytest.mark.parametrize(
+    "printed", ["Cannot allocate memory (os error 12)", "memory allocation of 36 bytes failed"]
+)
+def test_programs_that_get_no_memory_are_told_by_what_they_print(printed, monkeypatch):
+    assert memory_shortage(printed) is None
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (3 * 10**8,) * 2)
+    assert memory_shortage(printed) == "ulimit -v limits this process to 0.3 GB of address space"
+    assert memory_shortage("syntax error") is None

@@ -197,6 +197,8 @@ CASES: dict[str, tuple[Callable[[File], None], bool]] = {
     "ReduceMean": (of_one("ReduceMean", axes=[2, 3]), False),
     "MaxPool to other steps": (of_one("MaxPool", kernel_shape=[2, 2]), True),
     "MaxPool": (of_one("MaxPool", kernel_shape=[2, 2], scale=0.035, zero=5), True),
+    "logarithms of negative numbers": (of_one("Log"), True),
+    "roots of negative numbers": (of_one("Sqrt"), True),
     "Relu": (of_one("Relu"), True),
     "LeakyRelu": (of_one("LeakyRelu", alpha=0.3), True),
     "Add": (of_two("Add"), True),

@@ -6,9 +6,18 @@ import errno
 
 from tg2hdl_ir.errors import Tg2hdlError
 
-__all__ = ["memory_limit", "system_error"]
+__all__ = ["memory_limit", "memory_shortage", "system_error"]
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+
+
+_SHORT = ("Cannot allocate memory", "memory allocation of ")
+"""What programs, those of WebAssembly too, print when they get no memory."""
+
+
+def memory_shortage(printed: str) -> str | None:
+    """The limit of `memory_limit` where a program that failed printed that it got no memory."""
+    return memory_limit() if any(text in printed for text in _SHORT) else None
 
 
 def memory_limit() -> str | None:

@@ -52,18 +52,7 @@ class PortInfo:
 
 @dataclass(frozen=True)
 class MemoryInfo:
-    """A memory that is reachable through the back door.
-
-    Parameters
-    ----------
-    name : str
-    width : int
-        Bits of a word.
-    depth : int
-        Number of words.
-    signed : bool
-        Whether words are read as signed integers.
-    """
+    """A memory that is reachable through the back door: width in bits, depth in words."""
 
     name: str
     width: int

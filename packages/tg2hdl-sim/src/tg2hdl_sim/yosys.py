@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tg2hdl_ir.cache_folder import tool_cache, with_tool_cache
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
-from tg2hdl_ir.limits import memory_limit
+from tg2hdl_ir.limits import memory_shortage
 
 __all__ = ["cxxrtl_headers", "first_start_is_slow", "run_yosys", "yosys_version"]
 
@@ -79,8 +79,8 @@ def run_yosys(script: str, directory: Path) -> str:
     )
     if result.returncode:
         output = result.stdout + result.stderr
-        limit = memory_limit()
-        if limit is not None and "Cannot allocate memory" in output:
+        limit = memory_shortage(output)
+        if limit is not None:
             raise SimulationError(
                 "not enough memory for yosys",
                 notes=(limit,),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tg2hdl_ir.cache_folder import with_tool_cache
 from tg2hdl_ir.errors import ToolMissingError
-from tg2hdl_ir.limits import memory_limit
+from tg2hdl_ir.limits import memory_shortage
 from tg2hdl_synth.errors import SynthesisError
 
 __all__ = ["Progress", "Tool", "run_tool", "tool_versions", "yosys_share", "yowasp"]
@@ -169,8 +169,8 @@ def run_tool(
     if process.returncode:
         lines = (directory / log).read_text().splitlines()
         errors = [line for line in lines if line.startswith("ERROR")] or lines[-4:]
-        limit = memory_limit()
-        if limit is not None and any("Cannot allocate memory" in line for line in lines):
+        limit = memory_shortage("\n".join(lines))
+        if limit is not None:
             raise SynthesisError(
                 f"not enough memory for {found.name}",
                 notes=(limit,),

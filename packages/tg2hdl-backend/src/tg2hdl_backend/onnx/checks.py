@@ -24,6 +24,8 @@ __all__ = ["ExpectedTypes", "check_indices", "check_opset", "infer_types"]
 
 log = logging.getLogger("tg2hdl_backend")
 
+_POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
+
 
 @dataclass(frozen=True)
 class ExpectedTypes:
@@ -68,24 +70,34 @@ def as_type(node: OnnxNode, name: str, tensor: Tensor, element: int) -> Tensor:
     raise node.unsupported(f"the result {name!r} is {found} where ONNX says {dtype}")
 
 
+_HIDDEN = "PoolOfWholeWindows"
+"""No operator of ONNX: the inference says nothing about its results."""
+
+
 @contextmanager
-def _without_padding_of_same(model: ModelProto) -> Iterator[None]:
-    """Hide `output_padding` where `auto_pad` gives the size, to which ONNX's inference adds it."""
-    taken = []
+def _as_computed(model: ModelProto) -> Iterator[None]:
+    """Hide from ONNX's inference where its sizes are not those that the operators compute.
+
+    It adds `output_padding` to the size that `auto_pad` gives, and with `ceil_mode` counts windows of padding only,
+    which ONNX Runtime leaves out.
+    """
+    changed = []
     for node in model.graph.node:
         given = {a.name: a for a in node.attribute}
         same = "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME")
         if node.op_type == "ConvTranspose" and same and "output_padding" in given:
-            taken.append((node, list(node.attribute)))
+            changed.append((node, onnx.NodeProto.FromString(node.SerializeToString())))
             kept = [a for a in node.attribute if a.name != "output_padding"]
             del node.attribute[:]
             node.attribute.extend(kept)
+        elif node.op_type in _POOLS and not node.domain and "ceil_mode" in given and given["ceil_mode"].i:
+            changed.append((node, onnx.NodeProto.FromString(node.SerializeToString())))
+            node.op_type = _HIDDEN
     try:
         yield
     finally:
-        for node, attributes in taken:
-            del node.attribute[:]
-            node.attribute.extend(attributes)
+        for node, before in changed:
+            node.CopyFrom(before)
 
 
 def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
@@ -103,7 +115,7 @@ def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
         if node.op_type == "STFT" and not any(a.name == "onesided" for a in node.attribute):
             node.attribute.append(onnx.helper.make_attribute("onesided", 1))
     try:
-        with _without_padding_of_same(model):
+        with _as_computed(model):
             graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except onnx.shape_inference.InferenceError as error:
         log.warning(
@@ -111,7 +123,7 @@ def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
         )
         return ExpectedTypes({})
     try:
-        with _without_padding_of_same(model):
+        with _as_computed(model):
             onnx.shape_inference.infer_shapes(model, data_prop=True, check_type=True)
     except onnx.shape_inference.InferenceError as error:
         raise InputError(

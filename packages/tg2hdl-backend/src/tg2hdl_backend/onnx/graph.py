@@ -82,9 +82,7 @@ class Graph:
             return self.values[name]
         if self.outer is None:
             raise UnsupportedError(
-                f"no node computes {name!r}",
-                where=f"value {name!r}",
-                hint="check the file with onnx.checker.check_model",
+                f"no node computes {name!r}", where=f"value {name!r}", hint="check the file with onnx.checker"
             )
         return self.outer.value(name)
 

@@ -23,6 +23,9 @@ _SMALL = 1024  # Inputs that decide shapes have few elements.
 #: Input with sizes, and the least of them; Expand keeps an axis whose size is -1.
 _SIZES = {"ConstantOfShape": (0, 0), "Expand": (1, -1), "Tile": (1, 0)}
 
+#: Input with an element for each axis of the result, or for each axis that is new.
+_AXES_OF = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1, "Tile": 1, "Unsqueeze": 1}
+
 
 def check_limit(limit: int) -> int:
     """The limit, when it is a positive integer."""
@@ -76,9 +79,11 @@ class Limit:
                 where=where,
                 hint=f"give sizes of {least} or more",
             )
-        axes = inputs[1] if node.op_type == "Unsqueeze" and len(inputs) > 1 else None
+        at = _AXES_OF.get(node.op_type, len(inputs))
+        axes = inputs[at] if at < len(inputs) else None
         if axes is not None and math.prod(axes[1]) > _AXES:
-            raise _too_many_axes(math.prod(axes[1]) + len(inputs[0][1]), where)
+            kept = len(inputs[0][1]) if node.op_type == "Unsqueeze" else 0
+            raise _too_many_axes(math.prod(axes[1]) + kept, where)
         if node.op_type == "Range" and all(i is not None and i[2] is not None for i in inputs):
             start, stop, step = (float(i[2].item()) for i in inputs)
             if step and math.isfinite(count := (stop - start) / step):
@@ -154,11 +159,7 @@ def check_functions(model: ModelProto, limit: int) -> None:
         if key not in bodies:
             return 1 + inner
         if key in path:
-            raise InputError(
-                f"function {key[1]!r} calls itself",
-                where=f"node {node.name!r}: {key[1]}",
-                hint="check the file with onnx.checker.check_model",
-            )
+            raise InputError(f"function {key[1]!r} calls itself", where=f"node {node.name!r}: {key[1]}")
         if key not in counts:
             counts[key] = sum(count(n, (*path, key)) for n in bodies[key].node)
         return counts[key] + inner

@@ -48,8 +48,9 @@ class Quantizer:
         return self.rounding == _PLAIN and not self.zero_first
 
     def codes(self, x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Codes of numbers, in float64."""
+        """Codes of numbers, in float64; NaN has the lowest one, as in ONNX Runtime."""
         quotient = np.asarray(x, np.float32) / self.scale
+        quotient = np.where(np.isnan(quotient), np.float32(-np.inf), quotient)
         rounded = registry().factory(registry().rounding(self.rounding), "numbers")
         if self.zero_first:
             limited = np.clip(

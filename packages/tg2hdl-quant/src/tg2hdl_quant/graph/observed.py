@@ -117,10 +117,10 @@ def is_certain(operations: set[str], values: npt.NDArray[Any], quantizer: Quanti
     """
     if operations <= _ROUNDED_CORRECTLY:
         return True
-    steps = np.asarray(values, np.float64) / quantizer.scale + quantizer.zero
-    distance = np.abs(steps - np.floor(steps) - 0.5)
-    inside = (steps > quantizer.low - 1) & (steps < quantizer.high + 1)
-    return quantizer.is_plain and not np.any(inside & (distance < _NEAR_TIE))
+    ends = quantizer.low - 1, quantizer.high + 1
+    steps = np.nan_to_num(np.asarray(values, np.float64) / quantizer.scale + quantizer.zero, nan=ends[0])
+    distance = np.abs(np.clip(steps, *ends) % 1 - 0.5)
+    return quantizer.is_plain and not np.any(distance < _NEAR_TIE)
 
 
 def constants(graph: TensorGraph) -> list[bool]:

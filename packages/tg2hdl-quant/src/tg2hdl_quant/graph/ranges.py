@@ -86,8 +86,7 @@ def observe(
         if low > high:
             node = graph.nodes[number]
             raise InputError(
-                f"all values of {node.label or node.op} on the samples are beyond {MASKED:.0e}: "
-                "they are taken for masks",
+                f"all values of {node.label or node.op} on the samples are beyond {MASKED:.0e}, as those of masks are",
                 where=f"layer {node.label or node.op}",
                 hint="scale the inputs or the weights down",
             )

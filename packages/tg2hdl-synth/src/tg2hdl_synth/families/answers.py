@@ -25,21 +25,7 @@ class PllSettings:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Expected cells and Fmax, on the slowest speed grade.
-
-    Parameters
-    ----------
-    comb : int
-        LUTs, carries included.
-    ff : int
-        Flip-flops.
-    dsp : int
-        Multipliers.
-    bram : int
-        Block RAMs.
-    fmax : float
-        MHz.
-    """
+    """Expected cells and Fmax (MHz), on the slowest speed grade."""
 
     comb: int
     ff: int

@@ -24,13 +24,14 @@ def divide(a: Tensor, b: Tensor | float) -> Tensor:
 
 
 def to_code(x: Tensor, zero_point: Tensor | int, dtype: Any) -> Tensor:
-    """Round half to even, add the zero point, saturate, and convert to an integer type."""
+    """Round half to even, add the zero point, saturate, and convert to an integer type; NaN becomes the smallest."""
     rounded = x.round()
     if isinstance(zero_point, Tensor):
         zero_point = zero_point.cast(rounded.dtype)
     if not isinstance(zero_point, int) or zero_point:
         rounded = rounded + zero_point
-    return rounded.clamp(dtype.min, dtype.max).cast(dtype)
+    saturated: Tensor = (rounded > dtype.min).where(rounded.minimum(dtype.max), dtype.min)
+    return saturated.cast(dtype)
 
 
 def scalar(node: OnnxNode, position: int, value: Tensor | None, default: Any = 0) -> Any:

@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.registry import Registry
 
@@ -206,11 +207,14 @@ def test_an_engine_whose_check_raises_cannot_run(load):
 def test_a_lowering_whose_match_raises_is_named(load):
     lowering = "OpLowering('l', 'add', lambda operands: True, 'a:b', 'a:b')"
     registry = load(returns("tg2hdl_op_lowerings", lowering))
-    dtype = registry.op("add").result_type
-    with pytest.raises(
-        PluginError, match=r"matches of op lowering 'l' of plugin 'dist-bad:bad' raised TypeError"
-    ):
-        registry.select_lowering("add", (dtype,), dtype)
+    with pytest.raises(PluginError) as caught:
+        registry.select_lowering("add", (DType.INT32,) * 2, DType.INT32)
+    assert str(caught.value) == (
+        "plugin: matches of op lowering 'l' of plugin 'dist-bad:bad' raised TypeError: "
+        "tg2hdl_op_lowerings.<locals>.<lambda>() takes 1 positional argument but 2 were given\n"
+        "  at: op 'add' on (int32, int32) -> int32\n"
+        "  hint: upgrade the plugin, or disable it with --no-plugin dist-bad:bad"
+    )
 
 
 def test_units_that_are_chosen_must_exist(load):

@@ -159,7 +159,10 @@ def test_a_converter_that_fails_is_reported(everything, tmp_path, monkeypatch):
     simulation = open_simulation(everything, "amaranth", vcd=tmp_path / "run.fst")
     with pytest.raises(SimulationError) as caught:
         simulation.close()
-    assert "failed with exit status 1\n  note: no space left\n" in str(caught.value)
+    assert str(caught.value) == (
+        f"simulation: {tmp_path / 'convert'} failed with exit status 1\n  note: no space left\n"
+        f"  hint: the waveform is in {str(tmp_path / 'run.fst.vcd')!r}"
+    )
     assert (tmp_path / "run.fst.vcd").exists()
 
 

@@ -92,7 +92,10 @@ def agreement(got: Array, reference: Array, dtype: DType, tolerance: float | Non
     """
     got, reference = np.asarray(got), np.asarray(reference)
     if got.shape != reference.shape:
-        raise InputError(f"a result of shape {got.shape} for a reference of shape {reference.shape}")
+        raise InputError(
+            f"a result of shape {got.shape} for a reference of shape {reference.shape}",
+            hint="reshape one of them: nothing is broadcast",
+        )
     allowed = (tolerance_of(dtype) if tolerance is None else tolerance) if dtype.is_float else 0.0
     if not dtype.is_float:
         return _integers(got.reshape(-1), reference.reshape(-1))

@@ -24,6 +24,8 @@ class BenchResult:
 
     Parameters
     ----------
+    name : str
+        Of the benchmark.
     correct : bool
         Whether all elements of all outputs agree within the tolerance; a NaN only with a NaN.
     max_abs_error : float
@@ -66,8 +68,16 @@ def run_bench(
 
     Parameters
     ----------
+    name : str
+        Of the benchmark, for the result.
     build_fn : callable
         Takes one Tensor per array, returns a Tensor.
+    input_arrays : sequence of ndarray
+        Contents of the Tensors, in their shapes and types.
+    options : CompileOptions, optional
+        Default options unless given.
+    engine : str
+        Name of a simulation engine, or ``auto``.
     tolerance : float
         Allowed difference relative to the largest element of each result; 0 for integers.
     """

@@ -55,10 +55,15 @@ def simulate_kernel(
 
     Parameters
     ----------
+    kernel : CompiledKernel
     input_data : mapping of int to ndarray
         Contents of buffers by slot; others start with zeros.
     clock_period : float
         Period of the simulated clock (s); no result depends on it.
+    variables : mapping of str to int, optional
+        Values of the run-time variables.
+    engine : str
+        Name of a simulation engine, or ``auto``.
 
     Returns
     -------

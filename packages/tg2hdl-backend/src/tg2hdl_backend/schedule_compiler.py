@@ -64,6 +64,12 @@ def compile_top_module(
 ) -> tuple[TopModule, list[tuple[int, int, int, int]], list[KernelSpec]]:
     """Compile a schedule to one design that runs its kernels in dependency order on shared memories.
 
+    Parameters
+    ----------
+    schedule : Tensor, or the result of ``linear_with_vars``
+    unroll_factor, reduce_unroll_factor : int
+        As in `CompileOptions`.
+
     Returns
     -------
     top : TopModule

@@ -32,12 +32,17 @@ def simulate_top(
 
     Parameters
     ----------
+    top : TopModule
     input_data : mapping of (kernel, buf) to ndarray
         Contents of every input that no kernel produces; one slot per memory is enough.
     clock_period : float
         Period of the simulated clock (s); no result depends on it.
     kernel_specs : sequence of KernelSpec
         Of `compile_top_module`: gives the contents that tinygrad knows (weights) where `input_data` has none.
+    variables : mapping of str to int, optional
+        Values of the run-time variables.
+    engine : str
+        Name of a simulation engine, or ``auto``.
 
     Returns
     -------

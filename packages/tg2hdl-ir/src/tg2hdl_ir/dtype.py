@@ -180,7 +180,15 @@ class DType:
 
     @staticmethod
     def from_width(bit_width: int, is_signed: bool) -> DType:
-        """Integer type of any width (bits)."""
+        """Integer type of any width (bits).
+
+        Parameters
+        ----------
+        bit_width : int
+            1 or more.
+        is_signed : bool
+            Two's complement or unsigned.
+        """
         kind = "int" if is_signed else "uint"
         return DType(f"{kind}{bit_width}", kind, bit_width)
 
@@ -217,7 +225,7 @@ class DType:
         if name is None or getattr(dtype, "count", 1) != 1:
             raise UnsupportedError(
                 f"no hardware type for tinygrad dtype {dtype}",
-                hint="cast to one of " + ", ".join(sorted(_TINYGRAD)),
+                hint="cast to one of " + ", ".join(sorted(set(_TINYGRAD.values()))),
             )
         return _MEMBERS[name]
 

@@ -55,7 +55,21 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class KernelIR:
-    """One kernel: buffers, registers, run-time variables and the loop tree."""
+    """One kernel: buffers, registers, run-time variables and the loop tree.
+
+    Parameters
+    ----------
+    buffers : tuple of BufferMeta
+        By slot, from 0.
+    loop_tree : LoopIR
+        The root.
+    registers : tuple of RegisterMeta
+    variables : tuple of IRVariable
+        In the order of their input ports.
+    name : str
+    source : str
+        The linearized UOps that it was made of, for listings.
+    """
 
     buffers: tuple[BufferMeta, ...]
     loop_tree: LoopIR

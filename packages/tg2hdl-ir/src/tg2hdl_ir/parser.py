@@ -72,6 +72,8 @@ def parse_program(text: str, data: Mapping[str, npt.NDArray[Any]] | None = None)
 
     Parameters
     ----------
+    text : str
+        Programs and their kernels, as printed.
     data : mapping of str to ndarray, optional
         Initial contents by buffer name: the text has none.
 

@@ -14,6 +14,7 @@ def format_kernel(kernel: KernelIR, *, show_buffers: bool = True) -> str:
 
     Parameters
     ----------
+    kernel : KernelIR
     show_buffers : bool
         Print the buffers too; `parse_kernel` needs them.
     """

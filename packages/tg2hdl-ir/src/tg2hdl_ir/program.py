@@ -55,6 +55,9 @@ class KernelCall:
 
     Parameters
     ----------
+    kernel : KernelIR
+    buffers : tuple of int
+        Numbers of program buffers, by slot.
     values : tuple of (str, int)
         Variables of the kernel whose value the program knows, such as the offset of this call's elements; the others
         come from the host.
@@ -96,7 +99,20 @@ class KernelCall:
 
 @dataclass(frozen=True, eq=False)
 class ProgramIR:
-    """Kernels in execution order over shared buffers; `outputs` are indices of the results, first the main one."""
+    """Kernels in execution order over shared buffers.
+
+    Parameters
+    ----------
+    name : str
+    buffers : tuple of ProgramBuffer
+        By number, from 0.
+    calls : tuple of KernelCall
+        In execution order.
+    outputs : tuple of int
+        Numbers of the buffers with the results, first the main one.
+    variables : tuple of IRVariable
+        In the order of their input ports.
+    """
 
     name: str
     buffers: tuple[ProgramBuffer, ...]

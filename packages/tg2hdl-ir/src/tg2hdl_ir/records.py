@@ -35,6 +35,7 @@ OPTIONAL = MappingProxyType({"optional": True})
 """Metadata of a field that a record leaves out at its default, so that equal records stay equal when it is added."""
 
 _FORMAT = 1
+_AGAIN = "compile the model again, or copy the file again"
 
 
 def write_record(value: object, *, optional: bool = True) -> str:
@@ -90,11 +91,14 @@ def read_record(text: str | bytes) -> Any:
     try:
         record = json.loads(text)
         if record["format"] != _FORMAT:
-            raise InputError(f"a record of format {record['format']!r}, expected {_FORMAT}")
+            raise InputError(
+                f"a record of format {record['format']!r}, expected {_FORMAT}",
+                hint="write it again with this version, or read it with the version that wrote it",
+            )
         if record["sha256"] != _checksum(record):
             raise InputError(
                 "a record that was changed or damaged: its checksum is wrong",
-                hint="compile the model again, or copy the file again",
+                hint=_AGAIN,
             )
         objects: list[Any] = []
         for entry in record["objects"]:
@@ -103,7 +107,9 @@ def read_record(text: str | bytes) -> Any:
     except InputError:
         raise
     except (Exception, RecursionError) as error:  # a class may refuse in any way
-        raise InputError(f"a record that cannot be read: {type(error).__name__}: {error}") from error
+        raise InputError(
+            f"a record that cannot be read: {type(error).__name__}: {error}", hint=_AGAIN
+        ) from error
 
 
 def _is_registered(value: object) -> bool:
@@ -159,7 +165,10 @@ def _encode(value: object, numbers: dict[int, int]) -> Any:
             items = [_encode(item, numbers) for item in value]
             # Equal sets give equal records, whatever their order in memory.
             return {name: sorted(items, key=json.dumps) if kind in (set, frozenset) else items}
-    raise TypeError(f"{value!r} of type {type(value).__name__} has no place in a record")
+    raise TypeError(
+        f"{value!r} of type {type(value).__name__} cannot be written: records have dataclasses, enumerations, "
+        "containers, arrays, numbers and text"
+    )
 
 
 def _class(name: str, test: Callable[[Any], bool]) -> Any:

@@ -37,7 +37,14 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IRConst:
-    """A literal of type `dtype`."""
+    """A literal of type `dtype`.
+
+    Parameters
+    ----------
+    value : int, float or bool
+        Within the range of the type.
+    dtype : DType
+    """
 
     value: int | float | bool
     dtype: DType
@@ -45,7 +52,15 @@ class IRConst:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IRVariable:
-    """A run-time scalar between `low` and `high` inclusive: an input port of the hardware."""
+    """A run-time scalar between `low` and `high` inclusive: an input port of the hardware.
+
+    Parameters
+    ----------
+    name : str
+    low, high : int
+        Least and greatest value.
+    dtype : DType
+    """
 
     name: str
     low: int
@@ -77,7 +92,19 @@ class IRCounter:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IRBufLoad:
-    """Read one element of a buffer; with `gate` false the address is ignored and `alt` is the result."""
+    """Read one element of a buffer; with `gate` false the address is ignored and `alt` is the result.
+
+    Parameters
+    ----------
+    buf_idx : int
+        Slot of the buffer.
+    addr : IRValue
+        Number of the element.
+    dtype : DType
+        Of the element.
+    gate, alt : IRValue, optional
+        Both or neither.
+    """
 
     buf_idx: int
     addr: IRValue
@@ -88,7 +115,17 @@ class IRBufLoad:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IRRegLoad:
-    """Read register `reg`; `index` selects the element of an array of registers."""
+    """Read register `reg`; `index` selects the element of an array of registers.
+
+    Parameters
+    ----------
+    dtype : DType
+        Of the register.
+    reg : int
+        Number of the register.
+    index : IRValue, optional
+        Element of an array of registers.
+    """
 
     dtype: DType
     reg: int = 0
@@ -97,7 +134,17 @@ class IRRegLoad:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IROp:
-    """A pure operation: `op` names an `OpDef`."""
+    """A pure operation: `op` names an `OpDef`.
+
+    Parameters
+    ----------
+    op : str
+        Name of an `OpDef`.
+    dtype : DType
+        Of the result.
+    srcs : tuple of IRValue
+        The operands.
+    """
 
     op: str
     dtype: DType
@@ -106,7 +153,20 @@ class IROp:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IRBufStore:
-    """Write `value` to one element of a buffer, when `gate` is absent or true."""
+    """Write `value` to one element of a buffer, when `gate` is absent or true.
+
+    Parameters
+    ----------
+    buf_idx : int
+        Slot of the buffer.
+    addr : IRValue
+        Number of the element.
+    value : IRValue
+    dtype : DType
+        Of the element.
+    gate : IRValue, optional
+        A bool.
+    """
 
     buf_idx: int
     addr: IRValue
@@ -117,7 +177,18 @@ class IRBufStore:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IRRegStore:
-    """Write `value` to register `reg`, when `gate` is absent or true."""
+    """Write `value` to register `reg`, when `gate` is absent or true.
+
+    Parameters
+    ----------
+    value : IRValue
+    reg : int
+        Number of the register.
+    index : IRValue, optional
+        Element of an array of registers.
+    gate : IRValue, optional
+        A bool.
+    """
 
     value: IRValue
     reg: int = 0
@@ -140,6 +211,8 @@ class LoopIR:
         Trip count, 1 for the root.
     depth : int
         -1 for the root.
+    prologue, body, epilogue : tuple of statements and LoopIR
+        In the order of execution.
     counter : IRCounter or None
         The induction variable; None for the root.
     """
@@ -166,7 +239,17 @@ class LoopIR:
     def from_items(
         cls, items: tuple[IRItem, ...], *, counter: IRCounter | None = None, axis_type: str | None = None
     ) -> LoopIR:
-        """Build a level from its items; the root when `counter` is None."""
+        """Build a level from its items; the root when `counter` is None.
+
+        Parameters
+        ----------
+        items : tuple of statements and LoopIR
+            In the order of execution.
+        counter : IRCounter, optional
+            The induction variable.
+        axis_type : {"loop", "reduce"}, optional
+            Whether iterations are independent, or sum up.
+        """
         inner = [n for n, item in enumerate(items) if isinstance(item, LoopIR)]
         first, last = (inner[0], inner[-1] + 1) if inner else (0, len(items))
         return cls(
@@ -201,7 +284,21 @@ IRItem: TypeAlias = IRStatement | LoopIR
 
 @dataclass(frozen=True)
 class BufferMeta:
-    """A global buffer: `depth` elements of `dtype`, slot `idx` of the kernel."""
+    """A global buffer: `depth` elements of `dtype`, slot `idx` of the kernel.
+
+    Parameters
+    ----------
+    idx : int
+        Slot of the kernel.
+    depth : int
+        Number of elements.
+    dtype : DType
+        Of the elements.
+    is_output : bool
+        Whether the kernel writes it.
+    name : str
+        Empty where the program gives none.
+    """
 
     idx: int
     depth: int
@@ -212,7 +309,19 @@ class BufferMeta:
 
 @dataclass(frozen=True)
 class RegisterMeta:
-    """An accumulator, or an array of `size` of them; `origin` is the register that a lane's copy stands for."""
+    """An accumulator, or an array of `size` of them; `origin` is the register that a lane's copy stands for.
+
+    Parameters
+    ----------
+    idx : int
+        Number of the register.
+    dtype : DType
+        Of its elements.
+    size : int
+        Elements of an array of registers; 1 for an accumulator.
+    origin : int, optional
+        Number of the register that this one is a lane's copy of.
+    """
 
     idx: int
     dtype: DType

@@ -17,7 +17,15 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """``x @ weight + bias`` with `weight` of shape (inputs, outputs) and `bias` of shape (outputs,)."""
+    """``x @ weight + bias``.
+
+    Parameters
+    ----------
+    weight : ndarray
+        Of shape (inputs, outputs).
+    bias : ndarray
+        Of shape (outputs,).
+    """
 
     weight: Array
     bias: Array
@@ -30,7 +38,12 @@ class Dense:
 class Conv2D:
     """SAME-padded convolution, stride 1, on (N, C, H, W).
 
-    `weight` has the shape (outputs, inputs, odd height, odd width).
+    Parameters
+    ----------
+    weight : ndarray
+        Of shape (outputs, inputs, odd height, odd width).
+    bias : ndarray
+        Of shape (outputs,).
     """
 
     weight: Array

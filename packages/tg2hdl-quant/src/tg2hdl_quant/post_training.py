@@ -25,10 +25,10 @@ _INT32 = np.iinfo(np.int32)
 class QuantizedNetwork:
     """An integer network; call it with int8 inputs to get the int32 sums of the last layer.
 
-    Members
-    -------
-    steps : tuple
-        `QuantizedLayer`, `MaxPool2D` and `Flatten` in order.
+    Parameters
+    ----------
+    steps : sequence of QuantizedLayer, MaxPool2D and Flatten
+        In order.
     input_scale : float
         Value of one step of the int8 input.
     """
@@ -73,7 +73,15 @@ class QuantizedNetwork:
 
 
 def run_float(layers: Sequence[Layer], x: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Run the float network in float64."""
+    """Run the float network in float64.
+
+    Parameters
+    ----------
+    layers : sequence of Dense, Conv2D, ReLU, MaxPool2D and Flatten
+        In order.
+    x : array_like
+        Samples; the first axis counts them.
+    """
     value = finite_floats(x, "run_float")
     for layer in layers:
         if isinstance(layer, Dense | Conv2D):

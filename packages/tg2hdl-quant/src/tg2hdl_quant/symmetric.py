@@ -55,6 +55,13 @@ def quantize_int16(arr: npt.ArrayLike) -> tuple[npt.NDArray[np.signedinteger], n
 def dequantize(arr: npt.ArrayLike, scale: float | np.floating) -> npt.NDArray[np.float32]:
     """Values of quantized integers: ``arr * scale`` as float32.
 
+    Parameters
+    ----------
+    arr : array_like of integers
+        Of any shape.
+    scale : float
+        Value of one step.
+
     Raises
     ------
     InputError

@@ -18,7 +18,7 @@ try:
     from amaranth.hdl._nir import Memory, Netlist
 except ImportError as error:
     raise ImportError(
-        f"Amaranth {importlib.metadata.version('amaranth')} has moved what tg2hdl-sim needs ({error}); "
+        f"Amaranth {importlib.metadata.version('amaranth')} has moved internals that tg2hdl-sim needs ({error}); "
         "install amaranth>=0.5.4,<0.6"
     ) from error
 

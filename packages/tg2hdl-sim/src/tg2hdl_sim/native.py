@@ -181,7 +181,7 @@ class NativeSimulation(Simulation):
         return SimulationError(
             f"memory {self._elaboration.memories[memory].info.name!r} is not in the compiled model",
             where=f"{self.name}, engine {self.engine}",
-            hint="give it a read port that the design uses; what nothing reads is optimized away",
+            hint="give it a read port that the design uses; a memory that nothing reads is optimized away",
         )
 
     def _write_stream(

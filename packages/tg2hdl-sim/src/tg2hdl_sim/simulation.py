@@ -25,6 +25,13 @@ class Simulation(ABC):
 
     Engines implement the methods with a leading underscore, which take indices and 32-bit chunks.
 
+    Parameters
+    ----------
+    elaboration : Elaboration
+        The design.
+    engine : str
+        Name of the engine.
+
     Attributes
     ----------
     engine : str
@@ -102,6 +109,12 @@ class Simulation(ABC):
     def set(self, port: str, value: int) -> None:
         """Drive an input from now on.
 
+        Parameters
+        ----------
+        port : str
+        value : int
+            Within the width of the port; negative values are taken in two's complement.
+
         Raises
         ------
         InputError
@@ -125,6 +138,13 @@ class Simulation(ABC):
 
     def run_until(self, port: str, value: int = 1, limit: int = 1_000_000) -> int:
         """Step until the settled value of a port equals `value`.
+
+        Parameters
+        ----------
+        port : str
+        value : int
+        limit : int
+            Most edges.
 
         Returns
         -------
@@ -174,6 +194,16 @@ class Simulation(ABC):
     ) -> NDArray[Any]:
         """Read words through the back door.
 
+        Parameters
+        ----------
+        name : str
+        offset : int
+            Number of the first word.
+        count : int, optional
+            Number of words; all to the end unless given.
+        signed : bool, optional
+            As the memory's shape is unless given.
+
         Returns
         -------
         ndarray
@@ -194,6 +224,15 @@ class Simulation(ABC):
         """Write one word per edge through ports.
 
         The enable is all ones during the stream and 0 after it; address and data keep their last values.
+
+        Parameters
+        ----------
+        addr_port, data_port, enable_port : str
+            Input ports.
+        addresses : range or ndarray of int
+            One for each word.
+        words : array_like
+            Integers, or for data above 64 bits limbs as `read_memory` gives them.
 
         Returns
         -------
@@ -226,6 +265,10 @@ class Simulation(ABC):
 
         Parameters
         ----------
+        addr_port, data_port : str
+            An input port and an output port.
+        addresses : range or ndarray of int
+            One for each word.
         latency : int
             Edges from an address to its word: 0 for an asynchronous port, 1 for a synchronous one.
         signed : bool, optional

@@ -23,6 +23,8 @@ def estimate_design(
 
     Parameters
     ----------
+    top : wiring.Component
+        The design.
     part : str or TargetDef
         A part, or its name.
     rtlil : str, optional

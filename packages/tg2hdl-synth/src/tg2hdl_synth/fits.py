@@ -64,6 +64,12 @@ class Fit:
 def check_weights_fit(program: ProgramIR, part: str) -> None:
     """Refuse a program whose weights alone exceed all memory of a part; needs no planning.
 
+    Parameters
+    ----------
+    program : ProgramIR
+    part : str
+        Name of the FPGA part.
+
     Raises
     ------
     CapacityError
@@ -96,6 +102,8 @@ def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> F
     Parameters
     ----------
     design : Design
+    part : str
+        Name of the FPGA part.
     pack_registers : bool
         Whether registers will be moved into block RAMs, which then have half the width.
     """

@@ -51,6 +51,8 @@ def synthesize(
         Speed grade, where the family has some: 6, 7 or 8 of an ECP5.
     seeds : int
         Runs of place and route.
+    name : str
+        Of the top module.
     frequency : float
         Target of place and route (MHz); missing it is not an error.  One that can be reached helps a design for which
         an ECP5's wires are scarce: those of nets that miss it are laid again, all others are left as they are.

@@ -17,7 +17,17 @@ __all__ = ["CriticalStep", "SynthesisResult"]
 
 @dataclass(frozen=True)
 class CriticalStep:
-    """A step of the critical path in the user's terms, and the delay up to there (ns)."""
+    """A step of the critical path in the user's terms.
+
+    Parameters
+    ----------
+    what : str
+        Kernel, operation or memory.
+    net : str
+        Its name in the netlist.
+    delay : float
+        From the start of the path to the end of the step (ns).
+    """
 
     what: str
     net: str
@@ -30,6 +40,8 @@ class SynthesisResult:
 
     Parameters
     ----------
+    design, part, family : str
+        Names.
     speed : int or None
         Speed grade; None for a family without.
     cells : dict of str to int
@@ -40,6 +52,16 @@ class SynthesisResult:
         Block RAMs of each buffer.
     runs : tuple of PlaceAndRoute
         One per seed; empty in the partial result of a failed flow.
+    critical_path : tuple of CriticalStep
+        Of the fastest run.
+    versions : dict of str to str
+        Of the tools.
+    folder : path
+        Files of the tools.
+    estimate : Estimate, optional
+        What was predicted.
+    notes : tuple of str
+        Remarks for the report.
     """
 
     design: str

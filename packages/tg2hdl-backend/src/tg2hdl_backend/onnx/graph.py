@@ -82,7 +82,9 @@ class Graph:
             return self.values[name]
         if self.outer is None:
             raise UnsupportedError(
-                f"no node computes {name!r}", where=f"value {name!r}", hint="check the file with onnx.checker"
+                f"no node computes {name!r}",
+                where=f"value {name!r}",
+                hint="check the file with onnx.checker.check_model",
             )
         return self.outer.value(name)
 

@@ -159,7 +159,11 @@ def check_functions(model: ModelProto, limit: int) -> None:
         if key not in bodies:
             return 1 + inner
         if key in path:
-            raise InputError(f"function {key[1]!r} calls itself", where=f"node {node.name!r}: {key[1]}")
+            raise InputError(
+                f"function {key[1]!r} calls itself",
+                where=f"node {node.name!r}: {key[1]}",
+                hint="check the file with onnx.checker.check_model",
+            )
         if key not in counts:
             counts[key] = sum(count(n, (*path, key)) for n in bodies[key].node)
         return counts[key] + inner

@@ -219,7 +219,15 @@ class OnnxModel:
         return dict.fromkeys(sorted(self.text_outputs), self._text.strings)
 
     def decoded(self, name: str, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """An output as the file has it: strings where the hardware gives their numbers."""
+        """An output as the file has it: strings where the hardware gives their numbers.
+
+        Parameters
+        ----------
+        name : str
+            Of the output.
+        result : ndarray
+            What the hardware gives.
+        """
         return self._text.decoded(result) if name in self.text_outputs else result
 
     def example_inputs(self) -> tuple[npt.NDArray[Any], ...]:

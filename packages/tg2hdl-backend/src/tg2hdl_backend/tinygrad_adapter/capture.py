@@ -103,6 +103,13 @@ class CapturedProgram:
     def in_place(self, inputs: Sequence[Any], values: Mapping[str, int]) -> list[Any]:
         """Arguments of the model: inputs, and Variables that are bound to other values.
 
+        Parameters
+        ----------
+        inputs : sequence of arrays
+            In the order of `inputs`.
+        values : mapping of str to int
+            Of the run-time variables, by name.
+
         Raises
         ------
         InputError

@@ -18,6 +18,13 @@ __all__ = ["linearize", "program_uops"]
 def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
     """Linearized UOps of a scheduled kernel; `opts` are tinygrad's, none gives plain loops.
 
+    Parameters
+    ----------
+    ast : UOp
+        The kernel, a ``SINK``.
+    opts : sequence
+        tinygrad's optimizations of loops; without any the loops are plain.
+
     Raises
     ------
     UnsupportedError

@@ -103,8 +103,8 @@ def bound_values(arguments: Iterable[Any]) -> dict[str, int]:
             variable, value = uop.unbind()
         except Exception as error:  # of several kinds, by the version of tinygrad
             raise InputError(
-                f"an argument is no bound Variable: {uop.op}",
-                hint="bind it: Variable(NAME, LOW, HIGH).bind(VALUE)",
+                "an argument is not a bound Variable",
+                hint="bind it to a value: Variable(NAME, LOW, HIGH).bind(VALUE)",
             ) from error
         found[variable.expr] = int(value)
     return found
@@ -184,7 +184,7 @@ def spec_of(name: str, example: Any) -> TensorSpec:
     try:
         if isinstance(example, Tensor):
             if not all(isinstance(s, int) for s in example.shape):
-                raise UnsupportedError(f"shape {example.shape} is not a constant")
+                raise UnsupportedError("its shape has a Variable")
             shape, dtype = tuple(int(s) for s in example.shape), DType.from_tinygrad(example.dtype)
         else:
             array = np.asarray(example)

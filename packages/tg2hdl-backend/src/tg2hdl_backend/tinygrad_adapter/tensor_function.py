@@ -104,7 +104,11 @@ def _apply(node: TensorNode, operands: list[Tensor]) -> Tensor:
         return operands[0][operands[1]].contiguous()
     operation = getattr(Ops, node.op, None)
     if operation is None:
-        raise UnsupportedError(f"no tinygrad operation for {node.op!r}", where=f"node {node.label}")
+        raise UnsupportedError(
+            f"tinygrad has no operation {node.op!r}",
+            where=f"node {node.label or node.op}",
+            hint="use the operations of tg2hdl_ir.tensors; check_graph names all that do not fit",
+        )
     shaped = [t.expand(node.shape) if t.shape != node.shape else t for t in operands]
     return _elementwise(node, shaped)
 

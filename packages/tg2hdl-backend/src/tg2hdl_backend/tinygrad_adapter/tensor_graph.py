@@ -212,7 +212,7 @@ class _Reader:
             if shrinks and store.op is Ops.STORE and store.src[0] is window:
                 return place, window, store.src[1]
         raise UnsupportedError(
-            "an update in place of something else than a tensor or a slice of it",
+            "an update in place of a part of a tensor that is not a slice",
             where=self._where,
             hint="assign to the whole tensor, or to a slice with constant bounds and step 1",
         )
@@ -274,17 +274,16 @@ class _Reader:
     def _stored(self, uop: UOp) -> int:
         if not uop.buffer.is_allocated():
             raise UnsupportedError(
-                "a tensor that is written while the model runs",
+                "a tensor without contents",
                 where=self._where,
-                hint="remove realize() from the model, and keep no state in it",
+                hint="give each tensor of the model its contents: Tensor.empty has none",
             )
         values = numpy_of(Tensor(uop, device=single_buffer(uop).device)).reshape(-1)
         return self.builder.const(values, _dtype(uop))
 
     def _reduction(self, uop: UOp, source: int, shape: tuple[int, ...], label: str) -> int:
         kind, axes = uop.arg[0], uop.arg[1]
-        if kind not in _REDUCTIONS:
-            raise UnsupportedError(f"a reduction by {kind}", where=self._where)
+        assert kind in _REDUCTIONS, kind
         # tinygrad 0.14 counts leading axes and removes them; 0.13 names axes and keeps them with size 1.
         removed = tuple(range(axes)) if isinstance(axes, int) else tuple(int(a) for a in axes)
         return self._reshape(

@@ -35,5 +35,13 @@ def format_uops(uops: Sequence[UOp], full_width: bool = False) -> str:
 
 
 def pretty_print_uops(uops: Sequence[UOp], full_width: bool = False) -> None:
-    """Print the table of `format_uops`."""
+    """Print the table of `format_uops`.
+
+    Parameters
+    ----------
+    uops : sequence of UOp
+        A linearized kernel.
+    full_width : bool
+        Whether long arguments are printed in full.
+    """
     print(format_uops(uops, full_width))

@@ -133,6 +133,7 @@ class Evaluation:
         raise IRVerificationError(
             f"{type(node).__name__} is used outside the loop in which it executes",
             where=f"kernel {self.plan.kernel.name}",
+            hint="keep its value in a register, or compute it in the loop that uses it",
         )
 
     # Statements

@@ -41,6 +41,7 @@ def evaluate(
 
     Parameters
     ----------
+    kernel : KernelIR
     buffers : mapping of int to ndarray
         Contents by slot: as many elements as the buffer has, in its numpy type, of any shape.  A buffer that the
         kernel writes may be missing and then starts with zeros.

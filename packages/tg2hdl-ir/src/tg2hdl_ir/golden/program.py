@@ -31,6 +31,7 @@ def evaluate_program(
 
     Parameters
     ----------
+    program : ProgramIR
     inputs : mapping of str to ndarray
         Contents by buffer name: every input, and any weight or state that is to differ from its initial contents.
         Shape and type are those of the buffer; a flat array is accepted too.

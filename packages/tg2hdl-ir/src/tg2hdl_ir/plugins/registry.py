@@ -90,7 +90,17 @@ class Registry(ArithmeticSet):
         return self._all("tg2hdl_frontends", FrontEndDef, lambda d: d.name)
 
     def onnx_operator(self, op_type: str, domain: str, version: int) -> OnnxOperatorDef | None:
-        """Definition of an operator of ONNX files in a version of its operator set; None without one."""
+        """Definition of an operator of ONNX files in a version of its operator set; None without one.
+
+        Parameters
+        ----------
+        op_type : str
+            Such as ``Conv``.
+        domain : str
+            Of the operator set; empty for ONNX's own.
+        version : int
+            Of the operator set.
+        """
         self._load()
         key = ("onnx operators",)
         if key not in self._cache:

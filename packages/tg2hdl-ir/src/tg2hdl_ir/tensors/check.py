@@ -27,9 +27,16 @@ def check_graph(graph: TensorGraph) -> None:
         That names the node.
     """
     if not all(isinstance(name, str) and name for name in (graph.name, *graph.input_names)):
-        raise InputError("a graph or an input without a name")
+        raise InputError(
+            f"a graph is named {graph.name!r}, and its inputs {list(graph.input_names)}",
+            hint="give the graph and each of its inputs a name",
+        )
     if len(graph.input_names) != len(graph.inputs) or len(set(graph.input_names)) != len(graph.inputs):
-        raise InputError(f"{len(graph.inputs)} inputs with the names {list(graph.input_names)}")
+        raise InputError(
+            f"{len(graph.inputs)} inputs with the names {list(graph.input_names)}",
+            where=f"graph {graph.name}",
+            hint="give each input one name of its own",
+        )
     for number, node in enumerate(graph.nodes):
         try:
             _check(node, number, graph)
@@ -39,7 +46,13 @@ def check_graph(graph: TensorGraph) -> None:
         n for n in (*graph.inputs, *graph.outputs) if type(n) is not int or not 0 <= n < len(graph.nodes)
     ]
     if numbers or not graph.outputs:
-        raise InputError(f"inputs and outputs {numbers} are not among the {len(graph.nodes)} nodes")
+        raise InputError(
+            f"inputs and outputs {numbers} are not among the {len(graph.nodes)} nodes"
+            if numbers
+            else "a graph without outputs",
+            where=f"graph {graph.name}",
+            hint="name one output or more, by the numbers of their nodes",
+        )
     found = [(node.op, node.arg) for node in (graph.nodes[n] for n in graph.inputs)]
     there = sum(node.op == "input" for node in graph.nodes)
     if found != [("input", n) for n in range(there)]:

@@ -125,7 +125,11 @@ def _evaluate(
         return node.arg.codes(value).astype(node.dtype.numpy()), batched
     if node.op == "dequantize":
         return node.arg.values(value), batched
-    raise UnsupportedError(f"no evaluation of {node.op!r}", where=f"node {node.label or node.op}")
+    raise UnsupportedError(
+        f"a node of the unknown operation {node.op!r} cannot be evaluated",
+        where=f"node {node.label or node.op}",
+        hint="use the operations of tg2hdl_ir.tensors; check_graph names all that do not fit",
+    )
 
 
 def _aligned(value: Array, batched: bool, rank: int) -> Array:

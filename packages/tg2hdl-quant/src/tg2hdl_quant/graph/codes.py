@@ -230,9 +230,9 @@ def _single(
         codes = rounded_product(np.arange(term.low, term.high + 1), multiplier, offset / scale)
         codes = np.clip(codes + zero, low, high)
         return by_table(builder, term, codes, low, high, name)
+    if offset:  # not a multiple of the scale
+        return approximate(), Requantization(name, "approximate", 24)
     try:
-        if offset:
-            raise UnsupportedError("what is added is not a multiple of the scale", where=where)
         made = by_float32_product(builder, one, float(scale), limit, where)
     except UnsupportedError:
         return approximate(), Requantization(name, "approximate", 24)

@@ -86,7 +86,11 @@ def quantize_border(graph: TensorGraph, value: Value, number: int, x: npt.ArrayL
             return array.astype(dtype)
         array = array.astype(np.float64)
     if not np.all(np.isfinite(array)):
-        raise InputError(f"input {graph.input_names[number]!r} has NaN or infinite elements")
+        raise InputError(
+            f"input {graph.input_names[number]!r} has NaN or infinite elements",
+            where=f"model {graph.name}",
+            hint="give finite values, e.g. with numpy.nan_to_num",
+        )
     if np.any(value.offset):
         steps = np.rint((array - value.offset) / value.scale)
     else:

@@ -173,7 +173,7 @@ def import_graph(
         raise UnsupportedError(
             "no integer form for " + ", ".join(lowered.in_float),
             where=f"model {graph.name}",
-            hint="allow float for them, or take them out of the model",
+            hint="allow_float=True computes them in float; or take them out of the model",
         )
     note = ""
     if validate != "off":

@@ -86,7 +86,8 @@ def observe(
         if low > high:
             node = graph.nodes[number]
             raise InputError(
-                f"all values of {node.label or node.op} on the samples are beyond {MASKED:.0e}, as those of masks are",
+                f"all values of {node.label or node.op} on the samples are beyond {MASKED:.0e}: "
+                "they are taken for masks",
                 where=f"layer {node.label or node.op}",
                 hint="scale the inputs or the weights down",
             )

@@ -51,7 +51,8 @@ def checked_samples(
         arrays.append(array.astype(dtype))
     if len({len(a) for a in arrays}) != 1:
         raise InputError(
-            "the inputs have different numbers of samples: " + ", ".join(str(len(a)) for a in arrays)
+            "the inputs have different numbers of samples: " + ", ".join(str(len(a)) for a in arrays),
+            hint="the first axis counts samples: give as many of each input",
         )
     return arrays
 

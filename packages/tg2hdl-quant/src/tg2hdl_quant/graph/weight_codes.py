@@ -91,7 +91,9 @@ class WeightRounding:
             or np.abs(found).max(initial=0) > limit
         ):
             raise InputError(
-                f"method {self._name!r} gave no codes of shape {matrix.shape} within +-{limit}", where=where
+                f"method {self._name!r} gave no codes of shape {matrix.shape} within +-{limit}",
+                where=where,
+                hint="correct the method: tg2hdl_quant.testing.check_quantizer tests it",
             )
         return found.reshape([weights.shape[a] for a in order]).transpose(np.argsort(order))
 

@@ -93,7 +93,9 @@ def baud_for(clock: float, wanted: int | None = None) -> tuple[int, int]:
             return baud, divisor
     raise InputError(
         f"a clock of {clock:g} MHz makes no {f'{wanted:,} baud' if wanted else 'usual baud rate'}",
-        hint="a bit takes at least 8 clock cycles" if wanted else "ask for a faster clock",
+        hint="choose another rate or clock: a bit takes 8 clock cycles or more"
+        if wanted
+        else "ask for a faster clock",
     )
 
 
@@ -312,7 +314,7 @@ def _failure(log: Path, work: Path, board: BoardDef, hint: str = "") -> Synthesi
             notes=(*errors[:2], *used[:12]),
             hint=hint or "take a larger board, compile with fewer multipliers, or quantize the model",
         )
-    return SynthesisError("a tool failed", notes=errors[:8], where=board.name, hint=f"see {log}")
+    return SynthesisError("no bitstream could be made", notes=errors[:8], where=board.name, hint=f"see {log}")
 
 
 class _OnBoard(Elaboratable):

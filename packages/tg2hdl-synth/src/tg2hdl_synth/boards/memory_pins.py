@@ -48,6 +48,7 @@ def check_memory(design: Design, board: BoardDef, platform: Any) -> float | None
             f"the SDRAM of {board.name} has other pins than the model of the memory",
             notes=tuple(other),
             where=where,
+            hint=f"compile with memory=tg2hdl.SdramModel(bits={len(pads['dq'])}) for this board",
         )
     return plan.model.clock
 

@@ -25,7 +25,21 @@ class PllSettings:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Expected cells and Fmax (MHz), on the slowest speed grade."""
+    """Expected cells and Fmax, on the slowest speed grade.
+
+    Parameters
+    ----------
+    comb : int
+        LUTs, carries included.
+    ff : int
+        Flip-flops.
+    dsp : int
+        Multipliers.
+    bram : int
+        Block RAMs.
+    fmax : float
+        MHz.
+    """
 
     comb: int
     ff: int

@@ -53,6 +53,8 @@ class OpLowering:
 
     Parameters
     ----------
+    name : str
+        Unique name.
     op : str
         Name of the op.
     matches : Factory
@@ -77,7 +79,19 @@ class OpLowering:
 
 @dataclass(frozen=True)
 class Area:
-    """Rough cost of a unit on an ECP5: LUT4 equivalents, flip-flops, 18x18 multipliers, 18-kbit block RAMs."""
+    """Rough cost of a unit on an ECP5.
+
+    Parameters
+    ----------
+    lut : int
+        LUT4 equivalents.
+    ff : int
+        Flip-flops.
+    dsp : int
+        Multipliers of 18x18 bits.
+    bram : int
+        Block RAMs of 18 kbit.
+    """
 
     lut: int = 0
     ff: int = 0
@@ -103,6 +117,10 @@ class ArithmeticUnit:
         Exact formats.
     latency, ii : int
         Cycles from operands to result, and between two operand sets.
+    factory : Factory
+        ``() -> Component``.
+    area : Area
+        Estimate for an ECP5.
     target : str
         ``generic`` or a target family such as ``ecp5``.
     priority : int
@@ -157,6 +175,10 @@ class PassDef:
 
     Parameters
     ----------
+    name : str
+        For ``--print-after`` and ``--pass``.
+    description : str
+        One line, with the textbook's term.
     run : Factory
         The rewrite; with `proposes` one that returns a list of candidates.
     order : int
@@ -223,6 +245,10 @@ class QuantizerDef:
 
     Parameters
     ----------
+    name : str
+        For ``calibration=``, ``weight_rounding=`` or ``equalization=``.
+    description : str
+        One line.
     quantize : Factory, optional
         ``(array, **options) -> (integers, scale)``.
     calibrate : Factory, optional

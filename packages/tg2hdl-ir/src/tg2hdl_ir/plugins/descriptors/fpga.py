@@ -19,6 +19,8 @@ class TargetDef:
         Name of the part for ``--part``, e.g. ``ecp5-45k``.
     family : str
         Its series, e.g. ``ecp5``: the name of a `FamilyDef`, and of the units for it.
+    description : str
+        One line.
     lut, ff, dsp, bram : int
         What the part has of LUTs, flip-flops, multipliers and block RAMs.
     bram_bits : int

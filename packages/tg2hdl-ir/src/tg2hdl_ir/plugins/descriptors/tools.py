@@ -76,6 +76,8 @@ class SimulatorDef:
     ----------
     name : str
         For ``engine=`` and ``--engine``.
+    description : str
+        One line.
     available : Factory
         ``() -> str | None``: None when it can run here, otherwise the reason.
     open : Factory
@@ -120,7 +122,17 @@ class ReportSection:
 
 @dataclass(frozen=True)
 class CommandDef:
-    """A subcommand of ``tg2hdl``: the factory is a click command."""
+    """A subcommand of ``tg2hdl``: the factory is a click command.
+
+    Parameters
+    ----------
+    name : str
+        Of the subcommand.
+    description : str
+        One line.
+    command : Factory
+        The click command.
+    """
 
     name: str
     description: str

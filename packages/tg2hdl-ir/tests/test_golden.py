@@ -281,7 +281,8 @@ def test_an_access_outside_an_array_of_registers_reads_zero_or_is_dropped():
         (
             {1: np.zeros(3, np.float32)},
             "bad input: a buffer that the kernel reads has no contents\n"
-            "  at: kernel elementwise, buffer 2 (b)",
+            "  at: kernel elementwise, buffer 2 (b)\n"
+            "  hint: pass them by slot: {2: array}",
         ),
         (
             {1: np.zeros(3, np.float64), 2: np.zeros(3, np.float32)},

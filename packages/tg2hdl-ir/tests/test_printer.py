@@ -172,7 +172,9 @@ def test_texts_that_are_no_kernel_or_program():
     assert str(error.value) == "bad input: cannot read 'karnel k', expected 'kernel <name>'\n  at: line 1"
     with pytest.raises(InputError) as error:
         parse_program("")
-    assert str(error.value) == "bad input: there is no program in an empty text"
+    assert str(error.value) == (
+        "bad input: there is no program in an empty text\n  hint: give text that format_program printed"
+    )
     with pytest.raises(InputError) as error:
         parse_program("program p\n  call 0(m0)\n")
     assert str(error.value) == (

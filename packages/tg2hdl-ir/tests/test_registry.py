@@ -242,7 +242,9 @@ def test_onnx_operator_is_the_newest_that_the_opset_knows_unless_one_has_priorit
 def test_descriptor_of_nobody():
     with pytest.raises(PluginError) as error:
         Registry([]).distribution("thing")
-    assert str(error.value) == "plugin: 'thing' is not registered"
+    assert str(error.value) == (
+        "plugin: 'thing' is not registered\n  hint: give a descriptor that the registry returned"
+    )
 
 
 def test_misspelt_hook_is_an_error():

@@ -78,6 +78,12 @@ CASES = {
         sparse,
         "bad input: x of net.tflite is a sparse tensor\n  hint: export the model with dense weights",
     ),
+    "number of inputs": (
+        lambda folder: load(folder, network())(),
+        "bad input: 0 inputs for a model of 1\n"
+        "  at: net\n"
+        "  hint: pass x (1, 3) int8",
+    ),
     "shape of an input": (
         lambda folder: load(folder, network())(Tensor.zeros(1, 4)),
         "bad input: input 'x' has shape (1, 4) and type dtypes.float\n"

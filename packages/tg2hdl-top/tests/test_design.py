@@ -66,7 +66,8 @@ def test_a_record_of_something_else_is_no_design():
     from tg2hdl_ir.records import write_record
 
     assert text_of(lambda: Design.from_json(write_record(layer()[0]))) == (
-        "bad input: the record holds a ProgramIR, not a design"
+        "bad input: the record holds a ProgramIR, not a design\n"
+        "  hint: give the text that Design.to_json returned"
     )
 
 

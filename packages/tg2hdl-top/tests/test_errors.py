@@ -29,6 +29,7 @@ from tg2hdl_top.streaming import stream
 from tg2hdl_top.testing import buffer, elementwise
 
 SIZE = 4
+REPORT = "hint: please report this with the design: the simulated port is wrong"
 
 
 def sums():
@@ -227,19 +228,20 @@ they do
     ),
     "runs that do not end": (
         lambda: stream(design(), [{"x": np.zeros(SIZE, np.int32), "z": np.zeros(SIZE, np.int32)}], limit=1),
-        "simulation: 0 of 1 runs are done after 1 cycles",
+        "simulation: 0 of 1 runs are done after 1 cycles\n  hint: give a larger limit if the work takes longer",
     ),
     "end of a packet": (
         lambda: driver(AxiStreamDriver).read("y"),
-        "simulation: TLAST of element 3 of 'y' is 0\n  at: AxiStreamDriver",
+        f"simulation: TLAST of element 3 of 'y' is 0\n  at: AxiStreamDriver\n  {REPORT}",
     ),
     "bits of a buffer": (
         lambda: int5().read("y"),
-        "simulation: buffer 'y' holds bits beyond int5\n  at: Refusing",
+        f"simulation: buffer 'y' holds bits beyond int5\n  at: Refusing\n  {REPORT}",
     ),
     "refused": (
         lambda: driver(Refusing, code=3).value("RUNS"),
-        "simulation: access of 'RUNS' was refused: the design runs\n  at: Refusing",
+        "simulation: access of 'RUNS' was refused: the design runs\n  at: Refusing\n"
+        "  hint: wait for the end of the run, and keep to the register map",
     ),
     "no result": (
         lambda: driver(Refusing).run({}, -1),
@@ -249,9 +251,9 @@ they do
     ),
     "damaged reply": (
         lambda: driver(Damaged).value("RUNS"),
-        "simulation: the reply 000102030405 is damaged\n  at: Damaged",
+        f"simulation: the reply 000102030405 is damaged\n  at: Damaged\n  {REPORT}",
     ),
-    "silent SPI": (lambda: driver(SpiDriver).receive(), "simulation: no reply\n  at: SpiDriver"),
+    "silent SPI": (lambda: driver(SpiDriver).receive(), f"simulation: no reply\n  at: SpiDriver\n  {REPORT}"),
 }
 
 

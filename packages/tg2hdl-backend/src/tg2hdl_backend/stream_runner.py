@@ -36,4 +36,7 @@ def stream_on(
             if host.is_done:
                 return host.streamed()
             simulation.step()
-    raise SimulationError(f"{len(host.dones)} of {len(inputs)} runs are done after {limit} cycles")
+    raise SimulationError(
+        f"{len(host.dones)} of {len(inputs)} runs are done after {limit} cycles",
+        hint="give a larger limit if the work takes longer",
+    )

@@ -89,7 +89,7 @@ def parse_program(text: str, data: Mapping[str, npt.NDArray[Any]] | None = None)
         if line.strip():
             blocks[-1].append((n, line))
     if not blocks:
-        raise InputError("there is no program in an empty text")
+        raise InputError("there is no program in an empty text", hint="give text that format_program printed")
     kernels = [_Parser(block).kernel() for block in blocks[1:]]
     return _program(blocks[0], kernels, data or {})
 

@@ -112,7 +112,8 @@ REFUSED = {
         ["split-axis"],
         {"inner": [5]},
         1,
-        "bad input: axis 2 cannot be split by 5\n  at: kernel matmul",
+        "bad input: axis 2 cannot be split by 5\n  at: kernel matmul\n"
+        "  hint: give an axis with a constant trip count, and a divisor of it",
     ),
 }
 

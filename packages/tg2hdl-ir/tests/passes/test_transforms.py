@@ -199,7 +199,10 @@ def test_reduction_cannot_take_turns():
 def test_split_by_no_divisor():
     with pytest.raises(InputError) as caught:
         split_axis(matmul(DType.INT8, 3, 5, 7), 2, 4)
-    assert str(caught.value) == "bad input: axis 2 cannot be split by 4\n  at: kernel matmul"
+    assert str(caught.value) == (
+        "bad input: axis 2 cannot be split by 4\n  at: kernel matmul\n"
+        "  hint: give an axis with a constant trip count, and a divisor of it"
+    )
 
 
 @pytest.mark.parametrize(

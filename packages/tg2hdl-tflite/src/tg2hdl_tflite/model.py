@@ -139,7 +139,11 @@ class TfliteModel:
     def __call__(self, *inputs: Tensor) -> Any:
         """Outputs of the graph: a Tensor, or a dict of Tensors by name when there are several."""
         if len(inputs) != len(self.inputs):
-            raise InputError(f"{len(inputs)} inputs for a model of {len(self.inputs)}", where=self.__name__)
+            raise InputError(
+                f"{len(inputs)} inputs for a model of {len(self.inputs)}",
+                where=self.__name__,
+                hint="pass " + ", ".join(f"{s.name} {s.shape} {s.dtype}" for s in self.inputs),
+            )
         for number, (spec, x) in enumerate(zip(self.inputs, inputs, strict=True)):
             if tuple(x.shape) != spec.shape or x.dtype != dtype_of(self._kind(number)):
                 raise InputError(

@@ -98,7 +98,10 @@ class Design:
         """
         design = read_record(text)
         if not isinstance(design, cls):
-            raise InputError(f"the record holds a {type(design).__name__}, not a design")
+            raise InputError(
+                f"the record holds a {type(design).__name__}, not a design",
+                hint="give the text that Design.to_json returned",
+            )
         check_parts(design)
         return design
 

@@ -65,7 +65,10 @@ def stream(
             if host.is_done:
                 return
             await ctx.tick()
-        raise SimulationError(f"{len(host.dones)} of {len(inputs)} runs are done after {limit} cycles")
+        raise SimulationError(
+            f"{len(host.dones)} of {len(inputs)} runs are done after {limit} cycles",
+            hint="give a larger limit if the work takes longer",
+        )
 
     simulator = Simulator(top)
     simulator.add_clock(1e-8)

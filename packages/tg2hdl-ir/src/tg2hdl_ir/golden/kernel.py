@@ -259,7 +259,11 @@ def _contents(kernel: KernelIR, meta: BufferMeta, buffers: Mapping[int, Array], 
     storage = meta.dtype.numpy()
     if meta.idx not in buffers:
         if not written:
-            raise InputError("a buffer that the kernel reads has no contents", where=where)
+            raise InputError(
+                "a buffer that the kernel reads has no contents",
+                where=where,
+                hint=f"pass them by slot: {{{meta.idx}: array}}",
+            )
         return np.zeros(meta.depth, dtype=storage)
     array = np.asarray(buffers[meta.idx])
     if array.dtype != storage:

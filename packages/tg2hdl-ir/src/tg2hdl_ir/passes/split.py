@@ -30,7 +30,11 @@ def split_axis(kernel: KernelIR, axis: int, inner: int) -> KernelIR:
     loops = [loop for loop in kernel.loop_tree.walk() if loop.counter is not None]
     target = next((loop for loop in loops if loop.counter is not None and loop.counter.axis == axis), None)
     if target is None or not isinstance(target.bound, int) or target.bound % inner:
-        raise InputError(f"axis {axis} cannot be split by {inner}", where=f"kernel {kernel.name}")
+        raise InputError(
+            f"axis {axis} cannot be split by {inner}",
+            where=f"kernel {kernel.name}",
+            hint="give an axis with a constant trip count, and a divisor of it",
+        )
     counter = target.counter
     assert counter is not None, "only the root has no counter"
     free = 1 + max(loop.counter.axis for loop in loops if loop.counter is not None)

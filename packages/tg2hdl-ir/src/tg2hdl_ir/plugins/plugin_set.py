@@ -120,7 +120,9 @@ class PluginSet:
         self._load()
         owner = self._catalog.owner(descriptor)
         if owner is None:
-            raise PluginError(f"{descriptor!r} is not registered")
+            raise PluginError(
+                f"{descriptor!r} is not registered", hint="give a descriptor that the registry returned"
+            )
         return owner
 
     def distribution(self, descriptor: object) -> str:

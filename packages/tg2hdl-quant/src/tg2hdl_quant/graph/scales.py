@@ -227,7 +227,10 @@ def channel_factors(plan: Plan, number: int, largest: Array, method: Equalize, p
     shape = plan.graph.nodes[number].shape
     factors = np.asarray(method(largest, _weights_of_channels(plan, number)), np.float64)
     if factors.shape != largest.shape or not np.all(np.isfinite(factors)) or factors.min() <= 0:
-        raise InputError(f"an equalization method gave no {len(largest)} positive factors")
+        raise InputError(
+            f"an equalization method gave no {len(largest)} positive factors",
+            hint="correct the method: tg2hdl_quant.testing.check_quantizer tests it",
+        )
     if power_of_two:
         factors = np.exp2(np.rint(np.log2(factors)))
     return factors.reshape(1, -1, *(1,) * (len(shape) - 2))

@@ -263,6 +263,7 @@ class AxiStreamDriver(HostDriver):
                     raise SimulationError(
                         f"TLAST of element {n} of {buffer.name!r} is {int(not ends)}",
                         where=type(self).__name__,
+                        hint="please report this with the design: the simulated port is wrong",
                     )
                 simulation.step()
             packed = buffer.layout.pack(buffer.dtype.bits_to_array(bits), buffer.dtype)

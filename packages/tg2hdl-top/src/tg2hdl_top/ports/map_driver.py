@@ -54,7 +54,11 @@ class MapDriver(HostDriver):
         dtype = window.buffer.dtype
         bits = np.frombuffer(raw, f"<u{window.element_bytes}")[: window.elements].astype(np.uint64)
         if (bits >> np.uint64(dtype.bit_width - 1) >> np.uint64(1)).any():
-            raise SimulationError(f"buffer {buffer!r} holds bits beyond {dtype}", where=type(self).__name__)
+            raise SimulationError(
+                f"buffer {buffer!r} holds bits beyond {dtype}",
+                where=type(self).__name__,
+                hint="please report this with the design: the simulated port is wrong",
+            )
         packed = window.buffer.layout.pack(dtype.bits_to_array(bits), dtype)
         found: npt.NDArray[Any] = to_words(packed, dtype.bit_width)
         return found
@@ -85,7 +89,11 @@ class MapDriver(HostDriver):
         if code:
             name = what if isinstance(what, str) else what.buffer.name
             text = Access.MEANING[code] if code < len(Access.MEANING) else f"code {code}"
-            raise SimulationError(f"access of {name!r} was refused: {text}", where=type(self).__name__)
+            raise SimulationError(
+                f"access of {name!r} was refused: {text}",
+                where=type(self).__name__,
+                hint="wait for the end of the run, and keep to the register map",
+            )
 
 
 class BusDriver(MapDriver):

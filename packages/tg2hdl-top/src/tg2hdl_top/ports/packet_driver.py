@@ -61,7 +61,11 @@ class PacketDriver(MapDriver):
             bytes((ESC, ESC_ESC)), bytes((ESC,))
         )
         if zlib.crc32(reply[:-4]).to_bytes(4, "little") != reply[-4:] or reply[:2] != body[:2]:
-            raise SimulationError(f"the reply {reply.hex()} is damaged", where=type(self).__name__)
+            raise SimulationError(
+                f"the reply {reply.hex()} is damaged",
+                where=type(self).__name__,
+                hint="please report this with the design: the simulated port is wrong",
+            )
         return reply[3:-4]
 
     @abstractmethod

@@ -116,7 +116,11 @@ class SpiDriver(PacketDriver):
                 if len(found) > 1:
                     return bytes(found)
                 found.clear()
-        raise SimulationError("no reply", where=type(self).__name__)
+        raise SimulationError(
+            "no reply",
+            where=type(self).__name__,
+            hint="please report this with the design: the simulated port is wrong",
+        )
 
     def exchange(self, byte: int) -> int:
         """Send a byte and return the one that comes meanwhile."""

@@ -281,6 +281,10 @@ class RoundingDef:
 
     Parameters
     ----------
+    name : str
+        For ``rounding=`` and ``--rounding``.
+    description : str
+        One line.
     numbers : Factory
         ``(ndarray of float) -> ndarray``: whole numbers in numpy, elementwise, never falling; 0 of 0.
     bias : Factory, optional

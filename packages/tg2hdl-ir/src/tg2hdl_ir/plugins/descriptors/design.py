@@ -15,6 +15,10 @@ class MemoryKindDef:
 
     Parameters
     ----------
+    name : str
+        Unique name.
+    description : str
+        One line.
     kind : Factory
         ``() -> tg2hdl_lower.memory.kind.MemoryKind``.
     priority : int
@@ -33,6 +37,10 @@ class HostPortDef:
 
     Parameters
     ----------
+    name : str
+        For ``ports=`` and ``--port``.
+    description : str
+        One line.
     port : Factory
         Subclass of `tg2hdl_top.ports.HostPort`, made of the `HostShape` that it serves.
     driver : Factory
@@ -51,6 +59,10 @@ class MemoryPortDef:
 
     Parameters
     ----------
+    name : str
+        For ``memory_port=`` and ``--memory-port``.
+    description : str
+        One line.
     port : Factory
         Subclass of `tg2hdl_top.external.memory_port.MemoryPort`, made of the memory and the beats of its image.
     memory : Factory
@@ -76,6 +88,10 @@ class SequencerDef:
 
     Parameters
     ----------
+    name : str
+        For ``schedule=`` and ``--schedule``.
+    description : str
+        One line.
     sequencer : Factory
         ``() -> tg2hdl_top.sequencer.Sequencer``.
     """

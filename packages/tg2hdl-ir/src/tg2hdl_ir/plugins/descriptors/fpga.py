@@ -48,6 +48,8 @@ class FlowDef:
     ----------
     name : str
         The family, as in `TargetDef.family`.
+    description : str
+        One line.
     flow : Factory
         As `FamilyDef.tools`.
     """
@@ -121,6 +123,10 @@ class BoardDef:
 
     Parameters
     ----------
+    name : str
+        For ``board=`` and ``--board``.
+    description : str
+        One line.
     part : str
         FPGA part, one of `tg2hdl_targets`.
     platform : Factory
@@ -145,6 +151,10 @@ class FamilyDef:
 
     Parameters
     ----------
+    name : str
+        As in `TargetDef.family`.
+    description : str
+        One line.
     stage_levels : int
         Logic levels in a clock cycle.
     read_latency, product_latency : int

@@ -18,6 +18,8 @@ class FrontEndDef:
 
     Parameters
     ----------
+    name : str
+        Unique name.
     description : str
         Its files, in the plural: ``"ONNX files"``.
     suffixes : tuple of str
@@ -147,6 +149,8 @@ class DimensionDef:
     ----------
     name : str
         That of the field of `CompileOptions`, unless `apply` is given.
+    description : str
+        One line.
     values : Factory
         ``(program, options, part: TargetDef) -> list``: the values to try.  The options are those that all designs
         share.  A single value leaves the dimension out.

@@ -109,7 +109,7 @@ def test_top_inputs_are_checked():
         simulate_top(top, {}, kernel_specs=specs)
     assert str(error.value) == (
         "bad input: no data for input (0, 1)\n"
-        "  hint: pass input_data={(kernel, buf): array}, and kernel_specs=... for what tinygrad knows"
+        "  hint: pass input_data={(kernel, buf): array}, and kernel_specs=... for contents that tinygrad knows"
     )
     with pytest.raises(InputError) as error:
         simulate_top(top, {(0, 0): X}, kernel_specs=specs)

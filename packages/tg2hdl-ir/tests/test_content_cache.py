@@ -207,7 +207,7 @@ def test_what_cannot_be_kept_anywhere_is_an_error(tmp_path, temporary, monkeypat
     with pytest.raises(InputError) as caught:
         cache.get("a", builder(b"one"))
     assert str(caught.value) == (
-        f"bad input: the cache {tmp_path / 'cache' / 'sim'} does not keep what is written to it\n"
+        f"bad input: the cache {tmp_path / 'cache' / 'sim'} does not keep files that are written to it\n"
         "  hint: set TG2HDL_CACHE_DIR to a writable folder"
     )
 

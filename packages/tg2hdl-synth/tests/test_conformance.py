@@ -89,7 +89,7 @@ def test_a_family_of_a_plugin():
             synthesize(_Sample(), "toy-1", seeds=1)
     assert str(caught.value) == (
         "missing tool: the flow of the family 'toy' has no place and route\n"
-        "  hint: give place=False, on the command line --seeds 0, for the cells alone"
+        "  hint: give place=False, on the command line --seeds 0, for the cells only"
     )
 
 

@@ -80,9 +80,7 @@ CASES = {
     ),
     "number of inputs": (
         lambda folder: load(folder, network())(),
-        "bad input: 0 inputs for a model of 1\n"
-        "  at: net\n"
-        "  hint: pass x (1, 3) int8",
+        "bad input: 0 inputs for a model of 1\n  at: net\n  hint: pass x (1, 3) int8",
     ),
     "shape of an input": (
         lambda folder: load(folder, network())(Tensor.zeros(1, 4)),

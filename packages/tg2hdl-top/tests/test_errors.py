@@ -215,7 +215,7 @@ they do
         lambda: plan_ports(("axi-stream", "uart"), shape(inputs=("x",))),
         """bad input: host port 'uart' does not work beside one that starts the runs
   at: ports=('axi-stream', 'uart')
-  hint: let "native" serve what is left, or have no other port""",
+  hint: let "native" serve the rest, or have no other port""",
     ),
     "variable": (
         wide_variable,

@@ -61,7 +61,7 @@ REFUSED = [
     (
         "bad.py",
         "bad input: bad.py failed: ZeroDivisionError: division by zero\n  at: bad.py, line 2\n"
-        "  hint: run it alone first: python bad.py",
+        "  hint: run it with Python first: python bad.py",
     ),
     (
         "inputs.py",

@@ -25,7 +25,7 @@ class Agreement:
     elements, different : int
         Compared elements, and those of another value; NaN equals NaN, zeros of both signs are equal.
     error : float
-        Largest absolute difference; infinite where one side alone is NaN or an infinity.
+        Largest absolute difference; infinite where only one side is NaN or an infinity.
     scale : float
         Largest finite magnitude of the reference.
     tolerance : float

@@ -27,7 +27,7 @@ _HEADER = "; options "
 
 @dataclass(frozen=True)
 class KernelRun:
-    """What a run takes on hardware.
+    """Cost of a run on hardware.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class KernelSession:
     """A planned kernel and the simulation of it that is open.
 
     Under ``engine=auto`` a run that is predicted to take longer than the patience of the options has no simulation, and
-    the plan alone decides this.  Once the runs have taken as long as opening a simulation, the engine is selected
+    only the plan decides this.  Once the runs have taken as long as opening a simulation, the engine is selected
     again, for twice as many runs.
 
     Parameters
@@ -98,7 +98,7 @@ class KernelSession:
         return self._simulation
 
     def _takes_too_long(self, variables: Mapping[str, int]) -> bool:
-        """Whether no engine is predicted to finish in time, by the plan alone."""
+        """Whether no engine is predicted to finish in time, judged by the plan."""
         cycles = expected_cycles(self.design, variables)
         # The cells of units are counted only where the rest of the design leaves it open.
         return any(

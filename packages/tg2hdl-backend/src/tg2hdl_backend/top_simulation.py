@@ -109,6 +109,6 @@ def _inputs(
     if missing:
         raise InputError(
             "no data for input " + ", ".join(str(slot) for slot in reversed(missing.values())),
-            hint="pass input_data={(kernel, buf): array}, and kernel_specs=... for what tinygrad knows",
+            hint="pass input_data={(kernel, buf): array}, and kernel_specs=... for contents that tinygrad knows",
         )
     return found

@@ -1,4 +1,4 @@
-"""What a waveform shows of a design in the user's terms: values as numbers, and the kernels that run by name."""
+"""A design's waveform in the user's terms: values as numbers, and the kernels that run by name."""
 
 from __future__ import annotations
 

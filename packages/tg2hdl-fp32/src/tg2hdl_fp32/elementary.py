@@ -1,4 +1,4 @@
-"""What the elementary functions share: their parameters, and the evaluation of a quadratic table."""
+"""Common parts of the elementary functions: their parameters, and the evaluation of a quadratic table."""
 
 __all__ = ["ElementaryCore", "evaluate", "falling_table", "flushes", "limbs"]
 

@@ -1,4 +1,4 @@
-"""What the compiler's golden model evaluates where a unit is not correctly rounded: the same bits as the unit."""
+"""Software models of units that are not correctly rounded, bit for bit, for the compiler's golden model."""
 
 from __future__ import annotations
 

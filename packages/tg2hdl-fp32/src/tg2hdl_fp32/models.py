@@ -1,4 +1,4 @@
-"""What the elementary functions compute, bit for bit, on whole numpy arrays.
+"""Models of the elementary functions, bit for bit, on whole numpy arrays.
 
 Only this module needs numpy, and it is not imported by the cores.
 """

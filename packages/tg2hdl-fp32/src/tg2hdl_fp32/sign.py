@@ -1,4 +1,4 @@
-"""Operations on the sign bit alone."""
+"""Operations on the sign bit."""
 
 __all__ = ["Abs", "Neg", "NonZero"]
 

@@ -48,7 +48,7 @@ def read_arrays(path: str | PathLike[str]) -> dict[str, Array]:
 
 
 def read_numpy(path: str | PathLike[str]) -> Array | dict[str, Array]:
-    """What a file of either kind holds; see `read_array`."""
+    """The arrays of a file of either kind; see `read_array`."""
     try:
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):

@@ -1,4 +1,4 @@
-"""What a device tells about its design, and what the files beside a bitstream add to it."""
+"""The description of a design, from its device and from the files beside a bitstream."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Device:
         return self._restored(self.flat(*inputs, **variables), codes)
 
     def _restored(self, outputs: Sequence[npt.NDArray[Any]], codes: bool | None) -> Any:
-        """What the model returns: integers, or with the folder of a quantized model the values."""
+        """The model's result: integers, or with the folder of a quantized model the values."""
         if self._output_borders and not (self.gives_codes if codes is None else codes):
             outputs = self.dequantize(tuple(outputs))
         return restored(self.description.structure, outputs)
@@ -456,7 +456,7 @@ class Device:
             raise UnfitInputError(
                 f"the outputs do not fit the scales: {error}",
                 stage="dequantize",
-                hint="give what the device returned, and the folder of its model",
+                hint="give outputs of the device, and the folder of its model",
             ) from error
         return values if isinstance(outputs, tuple | list) else values[0]
 
@@ -534,7 +534,7 @@ class Device:
 
     @property
     def state(self) -> DeviceState:
-        """What runs update and continue from, by name: ``device.state["cache"]`` reads, an assignment writes."""
+        """The state, which runs update, by name: ``device.state["cache"]`` reads it, an assignment writes it."""
         return self._state
 
     @_in_turn

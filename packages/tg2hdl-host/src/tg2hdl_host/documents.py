@@ -49,7 +49,7 @@ def shape(value: Any) -> tuple[int, ...]:
 
 
 def check_structure(structure: Any, sizes: list[int], depth: int = 0) -> None:
-    """What a model returns, see `tg2hdl_host.description.restored`, for outputs of so many elements."""
+    """A model's result, see `tg2hdl_host.description.restored`, for outputs of so many elements."""
     if not isinstance(structure, dict) or depth > 50:
         raise ValueError(f"{structure!r:.40} is not a structure of results")
     if "output" in structure:

@@ -25,7 +25,7 @@ _PATIENCE = 10.0
 
 
 def token_file(folder: Path, port: int) -> Path:
-    """File of the token of the server that has a TCP port; its owner alone can read it."""
+    """File of the token of the server that has a TCP port; only its owner can read it."""
     return folder / f"serve-{port}.token"
 
 

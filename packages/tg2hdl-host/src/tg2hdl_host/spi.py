@@ -41,7 +41,7 @@ class SpiTransport:
         self._heard += self._guarded(data)
 
     def read(self, timeout: float) -> bytes:
-        """What has come; sends idle bytes until something does, as long as this (seconds)."""
+        """The bytes that have come; sends idle bytes until some do, as long as this (seconds)."""
         deadline, count = time.monotonic() + timeout, _FEWEST
         while not self._heard.strip(_IDLE):
             if self._in_reply and self._heard:  # the end of a reply looks idle

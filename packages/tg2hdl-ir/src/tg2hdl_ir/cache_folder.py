@@ -51,7 +51,7 @@ def distrust(folder: Path) -> str | None:
 
 
 def usable_folder(wanted: Path) -> Path:
-    """A folder of a cache, made for this user alone where it is missing.
+    """A folder of a cache, made for this user only where it is missing.
 
     Where others could have written it, or nothing can be written, it is a temporary one, and a warning says so once.
     """

@@ -152,7 +152,7 @@ class ContentCache:
 
     def _unwritable(self) -> InputError:
         return InputError(
-            f"the cache {self.directory} does not keep what is written to it",
+            f"the cache {self.directory} does not keep files that are written to it",
             hint="set TG2HDL_CACHE_DIR to a writable folder",
         )
 

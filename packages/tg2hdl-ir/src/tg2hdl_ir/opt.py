@@ -120,7 +120,7 @@ def _rewritten_program(name: str, program: ProgramIR) -> ProgramIR:
 
 
 def rewritten_forms(name: str, kernel: KernelIR, options: Options) -> Forms:
-    """What a rewrite makes of a kernel: one form, several candidates, or none where it does not apply.
+    """The results of a rewrite of a kernel: one form, several candidates, or none where it does not apply.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 class FloatFormat(Hashable, Protocol):
-    """What rounding asks of a float type, such as a `DType`."""
+    """The properties of a float type that rounding uses, such as a `DType`."""
 
     @property
     def name(self) -> str:

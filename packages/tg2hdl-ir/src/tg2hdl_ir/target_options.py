@@ -68,6 +68,6 @@ class TargetOptions:
         return replace(self, **change) if value in self.allowed()[name].split("|") else None
 
     def __str__(self) -> str:
-        """What differs from the default, as `parse` reads it."""
+        """The options that differ from their defaults, as `parse` reads it."""
         own = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
         return ",".join(f"{n}={v}" for n, v, default in own if isinstance(v, str | int) and v != default)

@@ -1,4 +1,4 @@
-"""Other orders of the same steps, which may take longer alone but suit kernels that run at the same time.
+"""Other orders of the same steps, which may take longer by themselves but suit kernels that run at the same time.
 
 A kernel whose reductions are innermost needs its whole input for the first result; with outputs interleaved inside a
 reduction it reads its input once.  The interleaving also decides which of its results are ready first.

@@ -357,7 +357,7 @@ class Planning:
         return lined, lines, found, max(least, budget.interval)
 
     def waits_for_multipliers(self, plan: HardwarePlan) -> bool:
-        """Whether the budget of multipliers alone makes the II of a plan as long as it is."""
+        """Whether the II of a plan is limited only by the budget of multipliers."""
         limit = self.options.budget
         return limit is not None and plan.ii == MultiplierBudget.of(plan, limit).interval.cycles
 

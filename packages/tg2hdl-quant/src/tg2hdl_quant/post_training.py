@@ -1,4 +1,4 @@
-"""Post-training quantization to int8 with requantization by shifts alone.
+"""Post-training quantization to int8 with requantization by shifts only.
 
 The sum of a layer has the step ``s_in * s_weight``.  Shifting it right by n bits gives the next activation,
 whose step is ``s_in * s_weight * 2^n``: no multiplier is needed.  Rounding to nearest costs nothing: half a

@@ -1,4 +1,4 @@
-"""What the engines that compile C++ share: the adapter of a translated design, and the key of its library."""
+"""Common parts of the engines that compile C++: the adapter of a translated design, and the key of its library."""
 
 from __future__ import annotations
 

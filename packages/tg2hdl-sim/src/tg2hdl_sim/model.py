@@ -87,7 +87,7 @@ class LocatedMemory:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known of a design before it is elaborated, such as from its plan.
+    """Facts about a design before it is elaborated, such as from its plan.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class SimulationModel:
 
     @property
     def compact(self) -> Elaboration:
-        """The elaborated design whose equal components were elaborated once; its netlist alone has their cells."""
+        """The elaborated design whose equal components were elaborated once; only its netlist has their cells."""
         if self.modules is None:
             return self.elaboration
         if "compact" not in self._parts:

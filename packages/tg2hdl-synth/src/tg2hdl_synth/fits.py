@@ -29,7 +29,7 @@ _FILLED = 0.8
 
 @dataclass(frozen=True)
 class Fit:
-    """What a design needs of a part.
+    """The needs of a design, compared with a part.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Fit:
 
 
 def check_weights_fit(program: ProgramIR, part: str) -> None:
-    """Refuse a program whose weights alone exceed all memory of a part; needs no planning.
+    """Refuse a program whose weights exceed all memory of a part; needs no planning.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def check_weights_fit(program: ProgramIR, part: str) -> None:
 
 
 def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> Fit:
-    """What a compiled program needs of a part: block RAMs by the plan, then the rest by the words of the RTLIL.
+    """The needs of a compiled program, compared with a part: block RAMs by the plan, the rest by the words of the RTLIL.
 
     The second step is left out where the block RAMs are too many, and for a family without estimates.
 
@@ -130,7 +130,7 @@ def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> F
     ]
     hint = ""
     if estimate.comb > chosen.lut or estimate.ff > chosen.ff:
-        hint = "compile with fewer multipliers: lanes are what takes LUTs and flip-flops"
+        hint = "compile with fewer multipliers: lanes take most of the LUTs and flip-flops"
     return Fit(part, needs, has, estimate.fmax, tuple(lines), hint)
 
 
@@ -172,7 +172,7 @@ def _hint_for_weights(program: ProgramIR, part: TargetDef, bits: int) -> str:
 
 
 def _hint_for_memory(design: Design, part: TargetDef, blocks: int) -> str:
-    """What makes memories of that many block RAMs fit; only what is enough is named."""
+    """Changes that make memories of that many block RAMs fit; only sufficient ones are named."""
     weights = {m.name for n, m in design.memories.items() if design.program.buffers[n].role == "weight"}
     weights |= {a.memory.name for a in design.arrays if set(a.members) <= weights}
     built = design.built_memories

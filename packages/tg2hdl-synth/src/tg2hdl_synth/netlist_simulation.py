@@ -33,7 +33,7 @@ _CLOCK = "clk"
 
 @dataclass
 class _Elaboration:
-    """What an engine needs to know of a design; see `tg2hdl_sim.model.Elaboration`."""
+    """A design as an engine sees it; see `tg2hdl_sim.model.Elaboration`."""
 
     rtlil: str
     ports: dict[str, PortInfo]
@@ -46,7 +46,7 @@ class _Elaboration:
 def open_netlist(result: SynthesisResult, progress: Progress = lambda message: None) -> Simulation:
     """Open the netlist of a synthesis.
 
-    All memories are reached through the ports of the design alone.
+    Memories are reached only through the ports of the design.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Place and route with nextpnr without pins, so that the clock is limited by the design alone."""
+"""Place and route with nextpnr without pins, so that only the design limits the clock."""
 
 from __future__ import annotations
 

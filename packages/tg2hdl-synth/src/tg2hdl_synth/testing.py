@@ -107,7 +107,7 @@ def check_flow(
     result = synthesize(_Sample(), part, place=False, speed=_speed(flow))
     cells = result.cells
     assert set(cells) == set(KINDS), f"{label}: cells of the kinds {sorted(cells)}, not {sorted(KINDS)}"
-    assert cells["ff"] >= 32, f"{label}: {cells['ff']} flip-flops where the sum alone has 32"
+    assert cells["ff"] >= 32, f"{label}: {cells['ff']} flip-flops where the sum has 32"
     assert cells["comb"] >= 16, f"{label}: {cells['comb']} LUTs for a sum of 32 bits"
     assert cells["bram"] or cells["comb"] >= 512, f"{label}: nothing holds a table of 8 kbit"
     assert cells["dsp"] or cells["comb"] >= 128, f"{label}: nothing computes a product of 16 bits"

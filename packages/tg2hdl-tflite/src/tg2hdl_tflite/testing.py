@@ -30,7 +30,7 @@ __all__ = ["Network", "Subgraph", "run_golden", "run_micro"]
 _ARENA = 1 << 23
 """Bytes that TFLM may use; its own guess is too small for some operators."""
 _PLACEHOLDER = 127
-"""What the old field of 8 bits has where the code of an operator does not fit."""
+"""Value of the old field of 8 bits where the code of an operator does not fit."""
 
 
 def _table(builder: Any, name: str, **fields: Any) -> int:

@@ -55,7 +55,7 @@ class Design:
     sources : tuple of KernelIR
         One per kernel call, without lanes and interleaving.
     preparation : ProgramIR, optional
-        Computes the weights that depend on other weights alone; its outputs are buffers of `program` by name.
+        Computes the weights that depend only on other weights; its outputs are buffers of `program` by name.
     cores : tuple of int
         Core of each kernel call: calls with one core have one plan, and run one after the other on the same hardware.
     arrays : tuple of MemoryArray

@@ -110,7 +110,7 @@ def design_program(
 
 
 def sharing_of(plans: Sequence[HardwarePlan], options: CompileOptions) -> Sharing:
-    """What planned kernels share besides memories."""
+    """The resources that planned kernels share besides memories."""
     return Sharing(options.share_multipliers, options.share_multipliers and HeldOperands.suit(list(plans)))
 
 

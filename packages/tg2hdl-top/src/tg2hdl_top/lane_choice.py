@@ -65,7 +65,7 @@ _candidates: MutableMapping[KernelIR, _Candidates] = WeakKeyDictionary()
 
 @dataclass
 class BufferLayout:
-    """What earlier kernels decided about a buffer: its layout, and the kernels that rely on it."""
+    """The decision of earlier kernels about a buffer: its layout, and the kernels that rely on it."""
 
     layout: Layout
     users: list[BufferUser] = field(default_factory=list)
@@ -330,7 +330,7 @@ class LaneChooser:
         return sum(math.prod(-(-bound // lanes.get(axis, 1)) for axis, bound in path) for path in self._paths)
 
     def _within(self, lanes: dict[int, int], most: float) -> LaneChoice | None:
-        """The choice of these lanes; None as soon as a buffer alone makes it take more than `most` cycles."""
+        """The choice of these lanes; None as soon as one buffer makes it take more than `most` cycles."""
         steps = self._steps(lanes)
         for b in self.kernel.buffers:
             layout = self._layout(b.idx, b.depth, lanes)

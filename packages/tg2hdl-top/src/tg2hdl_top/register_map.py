@@ -1,4 +1,4 @@
-"""What a host sees of a design behind a bus or a link: one map for the hardware, the drivers and their documents."""
+"""The register map of a design behind a bus or a link: one map for the hardware, the drivers and their documents."""
 
 from __future__ import annotations
 

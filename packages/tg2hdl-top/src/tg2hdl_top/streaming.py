@@ -126,7 +126,7 @@ class StreamingHost:
         return len(self.outputs) == len(self.inputs)
 
     def streamed(self) -> Streamed:
-        """What was seen so far."""
+        """The results so far."""
         return Streamed(self.outputs, self.starts, self.dones)
 
     def _load(self) -> None:

@@ -38,7 +38,7 @@ def _bundle(path: Path, config: str | None) -> Bundle:
     "--limit", type=int, help="Cycles after which the run ends.  [default: 10000000; on a board 16777215]"
 )
 @click.option("--device", metavar="PORT|simulate:DIR", help="Run it on a board, or on a simulated one.")
-@click.option("--folder", metavar="DIR", help="Of the board's processor: what `tg2hdl tpu build -o` wrote.")
+@click.option("--folder", metavar="DIR", help="Of the board's processor, as `tg2hdl tpu build -o` wrote it.")
 @with_json
 def run_command(
     program: Path,

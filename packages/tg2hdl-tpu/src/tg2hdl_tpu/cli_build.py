@@ -56,7 +56,7 @@ def build_command(
 ) -> None:
     """Make a bitstream of the processor, the folder of a simulated one, or figures.
 
-    With --board and -o: a bitstream with a serial line, and what its driver needs. With -o alone: the same for the
+    With --board and -o: a bitstream with a serial line, and what its driver needs. With only -o: the same for the
     simulation, as `tg2hdl tpu run --device simulate:DIR` takes it. Else: a tensor core without pins and external
     memory is synthesized, placed and routed for --part.
     """
@@ -66,7 +66,7 @@ def build_command(
         if output or no_place:
             _refuse_given("a board, or place and route for --part", "clock")
     if output or board:
-        _refuse_given("figures alone: leave -o and --board out", "part", "speed", "seeds", "no_place")
+        _refuse_given("figures only: leave -o and --board out", "part", "speed", "seeds", "no_place")
         _build_folder(machine, output, board, clock, baud, json_file)
         return
     try:

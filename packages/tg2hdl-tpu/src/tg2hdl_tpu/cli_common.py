@@ -1,4 +1,4 @@
-"""What commands of ``tg2hdl tpu`` share: options, files, figures as JSON."""
+"""Common parts of the commands of ``tg2hdl tpu``: options, files, figures as JSON."""
 
 from __future__ import annotations
 

@@ -444,7 +444,7 @@ def is_illegal(word: int, config: Config) -> bool:
 
 
 def problem(i: Instruction, config: Config) -> str | None:
-    """Say why a machine cannot execute an instruction, as far as its constants alone decide, or return None."""
+    """Say why a machine cannot execute an instruction, as far as its constants decide, or return None."""
     if not (i.opcode.exists(config) and (config.output_stationary or not i.reads_sums)):
         return f"this machine has no {i.opcode.part or 'output_stationary'}"
     fields = SimpleNamespace(opcode=i.opcode.code, **{name: getattr(i, name) for name in _NAMES})

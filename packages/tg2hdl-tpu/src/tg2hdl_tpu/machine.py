@@ -62,7 +62,7 @@ class _Stream(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Result:
-    """What a run left.
+    """The result of a run.
 
     Parameters
     ----------

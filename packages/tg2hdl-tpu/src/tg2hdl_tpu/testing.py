@@ -15,7 +15,7 @@ from tg2hdl_tpu.vector_ops import BY_NAME
 __all__ = ["random_bundle", "random_instruction"]
 
 _LARGEST = 3
-"""What address registers hold at most, unless a program may trap."""
+"""Largest value of an address register, unless a program may trap."""
 _FLOATS = tuple(
     np.array(
         [0, -0.0, 1, -1.5, 2**-149, -(2**-126), 3e38, np.inf, -np.inf, np.nan, -256, 257, 1 / 3], np.float32

@@ -167,7 +167,7 @@ class Accelerator(CompiledModel):
         folder : path
             Made when it is missing.
         board : str, optional
-            Name of a board (``tg2hdl plugins list --kind board``); for the simulation alone when absent.
+            Name of a board (``tg2hdl plugins list --kind board``); only for the simulation when absent.
         clock : float, optional
             MHz of the board's PLL; what the design reaches when absent.
         baud : int, optional
@@ -226,7 +226,7 @@ class Accelerator(CompiledModel):
             File to write.
         memories : path, optional
             Folder for the contents of memories, one ``.hex`` file each, which the Verilog then reads with
-            ``$readmemh`` by its name alone.
+            ``$readmemh``, by its name without a folder.
         """
         return write_text(verilog_text(self._netlist, memories), path)
 
@@ -263,7 +263,7 @@ class Accelerator(CompiledModel):
 
     @cached_property
     def _netlist(self) -> NetlistText:
-        """What the Verilog is made of: RTLIL apart from the contents of memories, with one module for equal units."""
+        """The source of the Verilog: RTLIL apart from the contents of memories, with one module for equal units."""
         return design_text(self.top, self.name, shared_modules=True)
 
     @cached_property

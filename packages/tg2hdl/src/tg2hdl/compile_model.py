@@ -77,7 +77,7 @@ def compile_model_to_hardware(
     UnsupportedError
         For an op or dtype without hardware; it is named.
     CapacityError
-        When the weights alone are more than the memory of `part`, or no design fits `fit`.
+        When the weights are more than the memory of `part`, or no design fits `fit`.
     ValidationError
         When a rewrite changed a result: a bug of tg2hdl or of a plugin.
 

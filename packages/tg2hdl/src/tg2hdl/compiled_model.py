@@ -349,7 +349,7 @@ class CompiledModel:
         return tuple(compared)
 
     def restored(self, arrays: Sequence[np.ndarray], codes: bool | None = None) -> Any:
-        """What the model returns, for the contents of the output buffers: codes, or the values that they stand for."""
+        """The model's result, from the contents of the output buffers: codes, or the values that they stand for."""
         if self._model is not None and not (self.gives_codes if codes is None else codes):
             shaped = (a.reshape(s.shape) for a, s in zip(arrays, self.captured.outputs, strict=True))
             arrays = [self._model.quantized.dequantize(n, a) for n, a in enumerate(shaped)]
@@ -357,7 +357,7 @@ class CompiledModel:
 
     @cached_property
     def state(self) -> State:
-        """What the model updates in place, by the names of its tensors: ``state["cache"]``.
+        """The state, which the model updates in place, by the names of its tensors: ``state["cache"]``.
 
         Reading gives what the last run of `simulate` or `golden` left, or the first contents; writing is for the next
         run of both.  See `State`.

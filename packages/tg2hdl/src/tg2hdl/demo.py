@@ -67,7 +67,7 @@ class DemoModel:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What a model did on the test images.
+    """Results of a model on the test images.
 
     Parameters
     ----------

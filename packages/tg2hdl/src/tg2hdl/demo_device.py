@@ -19,7 +19,7 @@ _AT_A_TIME = 16
 
 @dataclass(frozen=True)
 class DeviceResult:
-    """What a device did on the test images.
+    """Results of a device on the test images.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ class _Output(dict[str, Any]):
 
 
 def _structure(captured: CapturedProgram) -> Any:
-    """What the model returns, as `tg2hdl_host` reads it."""
+    """The structure of the model's result, as `tg2hdl_host` reads it."""
     slots = [_Output(output=n, shape=list(spec.shape)) for n, spec in enumerate(captured.outputs)]
     return _plain(captured.substituted(slots))
 

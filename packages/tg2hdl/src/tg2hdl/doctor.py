@@ -1,4 +1,4 @@
-"""What an installation has: packages, tools, engines, the cache and plugins."""
+"""The contents of an installation: packages, tools, engines, the cache and plugins."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def explain_design(
     kernel : str, optional
         Name of the only kernel to explain.
     variants : bool
-        Whether the design is planned again with other options, to say what would change its cycles.
+        Whether the design is planned again with other options, to show which would change its cycles.
     progress : callable, optional
         Called with a message before each design is planned.
 

@@ -12,7 +12,7 @@ __all__ = ["layer_of", "weight_origins"]
 _NO_NAME = re.compile(r"temp\d+(_\d+)?|.*_prepared(_\d+)?")
 """Buffers that have no name in the model."""
 _TILE = re.compile(r"\.k\d+\.\d+$")
-"""What the name of a tile has after that of its weight."""
+"""Suffix of the name of a tile, after that of its weight."""
 
 
 def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[str, ...]]:

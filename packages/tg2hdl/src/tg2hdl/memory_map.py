@@ -187,7 +187,7 @@ class MemoryMap(Sequence[MemoryEntry]):
         return flat.astype(dtype.numpy()).reshape(entry.shape)
 
     def describe(self) -> dict[str, Any]:
-        """What a host needs to know, as plain data: each memory with its ports, and the order of a run."""
+        """The map for a host, as plain data: each memory with its ports, and the order of a run."""
         loads = [e.name for e in self._entries if e.write_ports]
         results = [self._design.program.buffers[n].name for n in self._design.program.outputs]
         external = self._design.external

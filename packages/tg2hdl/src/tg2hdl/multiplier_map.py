@@ -87,7 +87,7 @@ class MultiplierMap(Sequence[MultiplierEntry]):
 
 
 def _resources(design: Design) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """What has multipliers: its name, its blocks, and the kernels that use it."""
+    """Parts of a design with multipliers: the name, its blocks, and the kernels that use it."""
     plans = design.core_plans
     yield from _pooled(plans, [p.products for p in plans], design.sharing.multipliers)
     yield from _pooled(plans, [p.shared_units for p in plans], shared=True)
@@ -112,5 +112,5 @@ def _pooled(
 
 
 def _groups(items: Sequence[_T], shared: bool) -> list[Sequence[_T]]:
-    """Those that share: all, or each alone."""
+    """Those that share: all, or none."""
     return [items] if shared else [[item] for item in items]

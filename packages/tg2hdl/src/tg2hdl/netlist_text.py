@@ -115,7 +115,7 @@ class _Emitter(ModuleEmitter):  # type: ignore[misc]
 def _converted(
     component: wiring.Component, name: str, found: list[MemoryContents], shared_modules: bool
 ) -> str:
-    """What `amaranth.back.rtlil.convert` does, with another emitter."""
+    """`amaranth.back.rtlil.convert` with another emitter."""
     builder = RtlilDesign(emit_src=False)
     units: dict[str, wiring.Component] = {}
     with ExitStack() as stack:

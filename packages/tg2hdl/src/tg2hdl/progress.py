@@ -1,4 +1,4 @@
-"""What is being done, on standard error, once a step takes more than two seconds.
+"""The present step, on standard error, once a step takes more than two seconds.
 
 It is shown on a terminal, with ``TG2HDL_PROGRESS=1`` also elsewhere as lines, and with ``TG2HDL_PROGRESS=0`` nowhere.
 """

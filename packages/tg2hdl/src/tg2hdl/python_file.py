@@ -69,7 +69,7 @@ def run_file(path: Path) -> ModuleType:
         raise InputError(
             f"{path.name} failed: {type(error).__name__}: {error}",
             where=f"{path}, line {_line_in(error, path)}",
-            hint=f"run it alone first: python {path}",
+            hint=f"run it with Python first: python {path}",
         ) from error
     finally:
         sys.path.remove(folder)

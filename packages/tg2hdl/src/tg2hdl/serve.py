@@ -108,7 +108,7 @@ def serve_folder(
 class _Door:
     """Admits the first client that knows the token, and tells the others who that is; see `tg2hdl_host.served`.
 
-    The token is in a file of the folder that its owner alone can read, unless the client itself started this process.
+    The token is in a file of the folder that only its owner can read, unless the client itself started this process.
     """
 
     def __init__(self, server: socket.socket, folder: Path) -> None:
@@ -182,7 +182,7 @@ class _Door:
 
 
 def _line(connection: socket.socket) -> bytes:
-    """What a client says first; cut where that is not a line of JSON."""
+    """The first line of a client; cut where that is not a line of JSON."""
     found = b""
     while not found.endswith(b"\n") and len(found) < 4096 and found[:1] in (b"", b"{"):
         part = connection.recv(4096)

@@ -24,7 +24,7 @@ __all__ = ["OpenSessions", "Session", "SimulatedModel"]
 
 @dataclass(frozen=True)
 class SimulatedModel:
-    """What a session needs of an accelerator.
+    """An accelerator as a session sees it.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Session:
 
     @cached_property
     def state(self) -> State:
-        """What the next run continues from, by name; see `State`."""
+        """The state that the next run continues from, by name; see `State`."""
         return State(self._model.tensors, self._read_state, self._write_state)
 
     @in_turn

@@ -52,7 +52,7 @@ class Candidate:
 
     @property
     def costs(self) -> tuple[int, ...]:
-        """What should be small."""
+        """The costs, which should be small."""
         return self.multipliers, self.block_rams, self.luts, self.cycles
 
 

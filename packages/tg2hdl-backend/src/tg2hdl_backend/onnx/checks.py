@@ -1,4 +1,4 @@
-"""What a file must keep to: types that ONNX infers, operators of its opset, constant indices within an axis."""
+"""Rules of a file: types that ONNX infers, operators of its opset, constant indices within an axis."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Graph(Protocol):
         """Results of a graph that a node contains, for values of its inputs."""
 
     def describe(self, node: NodeProto, inputs: Inputs) -> OnnxNode:
-        """What an operator's definition may ask."""
+        """The facts that an operator's definition may use."""
 
     def depends(self, info: OnnxNode, position: int, value: Value, what: str) -> DependsOnData:
         """Error about a value that must be known at compile time and is not."""

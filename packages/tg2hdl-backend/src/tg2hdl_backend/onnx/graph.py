@@ -191,7 +191,7 @@ class Graph:
         return value.tensor
 
     def describe(self, node: NodeProto, inputs: Sequence[Value | None]) -> OnnxNode:
-        """What an operator's definition may ask."""
+        """The facts that an operator's definition may use."""
         domain = "" if node.domain == "ai.onnx" else node.domain
         if domain not in self.versions:
             raise UnsupportedError(

@@ -35,7 +35,7 @@ class DependsOnData(InputError):
 
 @dataclass(frozen=True, eq=False)
 class OnnxNode:
-    """What an operator's definition may ask of its node.
+    """Facts about a node that its operator's definition may use.
 
     Parameters
     ----------

@@ -266,7 +266,7 @@ def _array(value: Any) -> Any:
 
 
 def difference(got: np.ndarray[Any, Any], want: Any, rtol: float, atol: float) -> str:
-    """What differs from the expected output; empty when nothing does."""
+    """Differences from the expected output; empty when there are none."""
     want = np.asarray(want)
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, expected {want.dtype}"

@@ -1,4 +1,4 @@
-"""What differs between the UOps of tinygrad 0.13 and 0.14: storage and variables."""
+"""Differences between the UOps of tinygrad 0.13 and 0.14: storage and variables."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Memory:
 
 @dataclass
 class Step:
-    """A kernel over views of memories, in slot order; a copy has no UOps.  `once`: before the first run alone."""
+    """A kernel over views of memories, in slot order; a copy has no UOps.  `once`: only before the first run."""
 
     uops: tuple[UOp, ...]
     slots: tuple[int, ...]

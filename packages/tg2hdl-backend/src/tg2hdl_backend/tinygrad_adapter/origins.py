@@ -1,8 +1,8 @@
-"""What made the kernels in the user's program: methods with their lines, or nodes of a file.
+"""Origins of kernels in the user's program: methods with their lines, or nodes of a file.
 
 Kernels carry no trace of it, but the graph before scheduling does: tinygrad notes at each op the tensor method that
 made it.  0.13 adds the line that called the method; `noting` adds it to the notes of 0.14, and `made_by` puts a name
-in their place.  A kernel is found again by the loops of its reduction, and by ops that one method alone made.
+in their place.  A kernel is found again by the loops of its reduction, and by ops that only one method made.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOTES_CALLER = "caller" in Metadata.__dataclass_fields__
 
 
 class _Notes(tensor._ContextVar[Metadata | None]):
-    """What tinygrad notes at new ops, with the line of the user's program that called the method."""
+    """The notes of tinygrad at new ops, with the line of the user's program that called the method."""
 
     def set(self, x: Metadata | None) -> Metadata | None:
         if x is not None and self.state is None and not _NOTES_CALLER:

@@ -1,4 +1,4 @@
-"""The result of a whole model from tinygrad alone, with its own scheduler and device."""
+"""The result of a whole model as tinygrad computes it, with its own scheduler and device."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _VIEW = getattr(Ops, "BUFFER_VIEW", None)
 class BuiltProgram:
     """A program, the UOps of each of its calls (empty for copies), and the buffers of the inputs.
 
-    `once` are the calls that are made before the first run alone.
+    `once` are the calls that are made only before the first run.
     """
 
     program: ProgramIR
@@ -89,7 +89,7 @@ class ProgramBuilder:
                     memory.name = name
 
     def add_calls(self, calls: Iterable[UOp], once: int = 0) -> None:
-        """Add kernels and copies in execution order; the first `once` of them are made before the first run alone."""
+        """Add kernels and copies in execution order; the first `once` of them are made only before the first run."""
         for number, call in enumerate(calls):
             before = len(self.steps)
             ast, arguments = call.src[0], get_call_arg_uops(call)

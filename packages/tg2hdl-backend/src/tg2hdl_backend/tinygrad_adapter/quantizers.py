@@ -45,7 +45,7 @@ def are_finite() -> bool:
 
 
 class Declaration(NamedTuple):
-    """What a tensor is made of.
+    """The declaration of a tensor.
 
     Parameters
     ----------
@@ -81,5 +81,5 @@ def declare_values(result: Tensor, source: Tensor, quantizer: Quantizer, label: 
 
 
 def declaration_of(uop: UOp) -> Declaration | None:
-    """What was declared about a tensor."""
+    """The declaration of a tensor, if any."""
     return _DECLARED.get(uop)

@@ -83,7 +83,7 @@ class MappedRenderer(SequentialRenderer):
 
 
 def mapped_renderer() -> SequentialRenderer:
-    """A `MappedRenderer` for linearized UOps alone, of a class for each set of operations.
+    """A `MappedRenderer` that only linearizes UOps, of a class for each set of operations.
 
     tinygrad keeps kernels by the class of the renderer.
     """

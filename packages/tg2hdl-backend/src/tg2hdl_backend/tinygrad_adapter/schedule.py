@@ -1,4 +1,4 @@
-"""What tinygrad schedules for a tensor, as a program: inputs are the buffers that no kernel produces."""
+"""tinygrad's schedule of a tensor, as a program: inputs are the buffers that no kernel produces."""
 
 from __future__ import annotations
 

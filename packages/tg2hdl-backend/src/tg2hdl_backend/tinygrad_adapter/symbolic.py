@@ -116,7 +116,7 @@ class _OfThread:
 
 @contextmanager
 def settings(**values: Any) -> Iterator[None]:
-    """tinygrad's `Context` for this thread alone: others keep the values of their settings."""
+    """tinygrad's `Context` for this thread only: others keep the values of their settings."""
     with ExitStack() as stack:
         for name, value in values.items():
             setting: Any = ContextVar._cache[name]

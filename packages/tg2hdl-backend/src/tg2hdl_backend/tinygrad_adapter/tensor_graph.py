@@ -298,7 +298,7 @@ def _is_stored(uop: UOp) -> bool:
 
 
 def _first_contents(uop: UOp) -> UOp | None:
-    """What a tensor that the model creates, such as ``Tensor.zeros``, is filled with; None for another node."""
+    """The fill value of a tensor that the model creates, such as ``Tensor.zeros``; None for another node."""
     if uop.op is not Ops.AFTER or len(uop.src) != 2 or uop.src[1].op is not Ops.STORE:
         return None
     place, store = uop.src

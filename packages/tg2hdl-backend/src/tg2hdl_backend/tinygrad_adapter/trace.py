@@ -177,7 +177,7 @@ def _scheduled(model: Any, tensors: Sequence[Tensor]) -> None:
 def result_graph(
     model: Callable[..., Any], arguments: Sequence[Tensor], stored: Mapping[str, UOp] | None = None
 ) -> tuple[Any, list[Tensor], dict[str, UOp]]:
-    """What `model` returns for empty tensors, the tensors in it with their graphs, and its own tensors that it updates.
+    """The result of `model` for empty tensors, its tensors with their graphs, and its own tensors that it updates.
 
     Nothing is scheduled.
 

@@ -1,4 +1,4 @@
-"""What this package uses of Amaranth's inside: its netlist, for which there is no public way.
+"""The parts of Amaranth's private interface that this package uses: its netlist, for which there is no public way.
 
 Everything of it is imported here, so that a version of Amaranth that moves it is noticed in one place, with a clear
 message.

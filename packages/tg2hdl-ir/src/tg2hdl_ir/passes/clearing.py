@@ -85,7 +85,7 @@ def _clear_leaf(path: tuple[LoopIR, ...], registers: set[int], folder: Folder) -
 
 
 def _uses(statements: tuple[IRStatement, ...]) -> dict[IRValue, list[IRValue | IRStatement]]:
-    """What reads each value."""
+    """The readers of each value."""
     found: dict[IRValue, list[IRValue | IRStatement]] = {}
     seen: set[int] = set()
     stack: list[IRValue | IRStatement] = list(statements)

@@ -88,7 +88,7 @@ class _Forms:
     numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
     def of(self, kernel: KernelIR) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What equal kernels have in common, and the constant of the address of each access."""
+        """The common form of equal kernels, and the constant of the address of each access."""
         form = _KernelForm(self, kernel)
         head: list[tuple[Any, ...]] = [
             ("buffer", b.idx, b.depth, b.dtype, b.is_output)

@@ -1,7 +1,7 @@
 """Folding: a scale of weights after a sum of products becomes part of the weights of the products.
 
 ``(sum(x * w) - mean) * scale + bias`` becomes ``sum(x * (w * scale)) + (bias - mean * scale)``, in which everything
-in brackets depends on weights alone and is computed once.  Sums of floats are then rounded elsewhere.
+in brackets depends only on weights and is computed once.  Sums of floats are then rounded elsewhere.
 """
 
 from __future__ import annotations

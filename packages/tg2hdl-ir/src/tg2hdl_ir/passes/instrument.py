@@ -40,7 +40,7 @@ VERIFY_VARIABLE = "TG2HDL_VERIFY_EACH"
 F = TypeVar("F", bound=Callable[..., Any])
 
 Rewritten: TypeAlias = KernelIR | tuple[KernelIR, ...] | ProgramIR
-"""What a rewrite makes: a program of a program, and of a kernel another one, or several that run one after the other.
+"""The result of a rewrite: a program for a program, and for a kernel another one or several that run in order.
 
 They have the same buffers by slot; further ones are between them.
 """

@@ -33,7 +33,7 @@ __all__ = ["forward_registers"]
 def forward_registers(kernel: KernelIR) -> KernelIR:
     """Forward registers inside every leaf of a flattened kernel.
 
-    An array of registers is forwarded where all its accesses in the leaf have one index; other arrays are left alone.
+    An array of registers is forwarded where all its accesses in the leaf have one index; other arrays are kept.
     """
     folder = Folder()
     return replace(kernel, loop_tree=_level(kernel.loop_tree, folder))

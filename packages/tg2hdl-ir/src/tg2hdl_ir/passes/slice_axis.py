@@ -1,4 +1,4 @@
-"""A share of the iterations of an independent loop, with buffers that hold the elements of this share alone."""
+"""A share of the iterations of an independent loop, with buffers that hold only the elements of this share."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _parted(form: Affine, counter: IRCounter, block: int) -> tuple[Affine, Affin
 
 
 def slice_axis(kernel: KernelIR, axis: SliceableAxis, first: int, count: int) -> KernelIR:
-    """The kernel with `count` iterations of an axis from `first` on; its buffers hold their elements alone.
+    """The kernel with `count` iterations of an axis from `first` on; its buffers hold only their elements.
 
     Stores and loads of other buffers are at the places of these iterations in the whole loop.
     """

@@ -1,4 +1,4 @@
-"""Maximal subexpressions of a kernel that depend on weights alone, and the kernel that tabulates one."""
+"""Maximal subexpressions of a kernel that depend only on weights, and the kernel that tabulates one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plugins contribute, by hook and name, with faults and conflicts kept apart."""
+"""The contributions of plugins, by hook and name, with faults and conflicts kept apart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["KINDS", "Catalog", "Kind"]
 
 @dataclass(frozen=True)
 class Kind:
-    """What a hook contributes; families contribute it too where one of their fields has such descriptors."""
+    """The contributions to a hook; families contribute too where one of their fields has such descriptors."""
 
     hook: str
     label: str
@@ -76,7 +76,7 @@ class Catalog:
         self._owners.clear()
 
     def all(self, hook: str) -> Iterable[Any]:
-        """Descriptors of a hook whose names are theirs alone."""
+        """Descriptors of a hook whose names are unique."""
         return [descriptor for descriptor, _ in self._table(hook).by_name.values()]
 
     def get(self, hook: str, name: str) -> Any | None:
@@ -175,7 +175,7 @@ class Catalog:
         if hook not in ("tg2hdl_arithmetic_units", "tg2hdl_op_lowerings", "tg2hdl_tinygrad_ops"):
             return None
         ops = self._table("tg2hdl_ops")
-        # Without any op, as in a registry of units alone, there is nothing to compare with.
+        # Without any op, as in a registry of units only, there is nothing to compare with.
         if not ops.by_name or descriptor.op in ops.by_name or descriptor.op in ops.contested:
             return None
         reason = (

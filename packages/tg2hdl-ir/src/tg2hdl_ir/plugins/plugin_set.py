@@ -143,7 +143,7 @@ class PluginSet:
             raise self.fault(descriptor, f": {error.message}") from error
 
     def call(self, descriptor: Any, field: str, *arguments: Any, **options: Any) -> Any:
-        """What the `factory` of a descriptor returns.
+        """The result of the `factory` of a descriptor.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class PluginSet:
             raise self.fault(descriptor, f": {field} raised {type(error).__name__}: {error}") from error
 
     def make(self, descriptor: Any, field: str, kind: type[T], *arguments: Any, **options: Any) -> T:
-        """What the `factory` of a descriptor makes, which is of the kind that its hook asks for.
+        """The object that the `factory` of a descriptor makes, of the kind that its hook asks for.
 
         Raises
         ------

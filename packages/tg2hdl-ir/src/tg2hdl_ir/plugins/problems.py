@@ -1,4 +1,4 @@
-"""What is wrong with a plugin: one line with the plugin, its distribution, the hook and a remedy."""
+"""A problem of a plugin: one line with the plugin, its distribution, the hook and a remedy."""
 
 from __future__ import annotations
 

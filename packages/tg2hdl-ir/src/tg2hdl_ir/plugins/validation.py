@@ -46,7 +46,7 @@ _LEAST = {"arity": 1, "latency": 0, "ii": 1, "lut": 0, "ff": 0, "dsp": 0, "bram"
 
 
 def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
-    """What is wrong with something that a hook for descriptors of `kind` returned, and a hint; None when it fits."""
+    """The fault of an object that a hook for descriptors of `kind` returned, and a hint; None when it fits."""
     if not isinstance(descriptor, kind):
         found = f"{descriptor!r:.60} of type {type(descriptor).__name__}"
         return f"returned {found} where {kind.__name__} belongs", f"return a list of {kind.__name__}"

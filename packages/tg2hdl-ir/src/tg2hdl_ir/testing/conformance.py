@@ -98,7 +98,9 @@ def check_op(op: OpDef, operands: tuple[DType, ...], result: DType, *, count: in
         with np.errstate(all="ignore"):
             one = np.asarray(evaluate(tuple(a[n : n + 1] for a in arrays), operands, result))
         same = np.array_equal(result.array_to_bits(one), bits[n : n + 1])
-        assert same, f"{label}: element {n} alone differs, so it is not elementwise"
+        assert same, (
+            f"{label}: element {n} differs when it is computed by itself, so the op is not elementwise"
+        )
 
 
 def check_unit(unit: ArithmeticUnit, simulate: Simulate, *, count: int = 1000, seed: int = 0) -> int:

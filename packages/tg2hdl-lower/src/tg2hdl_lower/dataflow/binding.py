@@ -22,7 +22,7 @@ __all__ = ["Binder", "Bound", "recurrence_latency"]
 
 @dataclass(frozen=True)
 class Bound:
-    """What computes an op: the class of its node, and the fields that this class adds to those of `Operation`."""
+    """The hardware of an op: the class of its node, and the fields that this class adds to those of `Operation`."""
 
     kind: type[Op | UnitOp]
     fields: dict[str, Any]

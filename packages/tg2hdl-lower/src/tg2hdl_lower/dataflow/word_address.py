@@ -23,7 +23,7 @@ __all__ = ["WordAddress", "WordAddresses"]
 class MovingLane:
     """A lane that changes from step to step: `offset` beyond one of some `places`.
 
-    Elements of one word whose lanes differ in `offset` alone are never in the same lane.
+    Elements of one word whose lanes differ only in `offset` are never in the same lane.
     """
 
     offset: int

@@ -20,7 +20,7 @@ __all__ = ["HostAccess", "Selection", "connect_memory"]
 
 @dataclass(frozen=True)
 class Selection:
-    """What a core uses of a memory in its present run.
+    """The ports of a memory that a core uses in its present run.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ class Datapath:
         return self.addresses.add(node, self.plan.leaves[node.leaf])
 
     def word(self, node: Placed, buffer: int) -> Value:
-        """What a load reads."""
+        """The word that a load reads."""
         data = self.reads[buffer, self.placement(node).port].data
         whole = self.plan.layouts[buffer].lanes == 1
         return data.as_signed() if whole and self.plan.storage[buffer].kind == "int" else data
@@ -149,7 +149,7 @@ class Datapath:
         return port.result
 
     def read_register(self, number: int) -> Value:
-        """What a node reads from its accumulator."""
+        """The value that a node reads from its accumulator."""
         node = self.plan.nodes[number]
         assert isinstance(node, RegisterRead), "others read no accumulator"
         return self.plan.accumulators[node.register].read(self, node)

@@ -1,4 +1,4 @@
-"""What a step of a kernel asks of a buffer: words to read and to write, and elements to pick out of them."""
+"""The accesses of a step of a kernel to a buffer: words to read and to write, and elements to pick out of them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class BufferAccesses:
         return tuple((n, lanes[n]) for n in sorted(lanes) if self._every or n in self._axes)
 
     def use(self, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
-        """What a step asks for with these lanes per axis."""
+        """The accesses of a step with these lanes per axis."""
         key = self.factors(lanes), layout
         if key not in self._known:
             self._known[key] = self._use(*key)
@@ -146,7 +146,7 @@ class BufferAccesses:
         )
 
     def _step(self, leaf: int, factors: _Factors, layout: Layout) -> BufferUse:
-        """What a step of one leaf asks for; addresses are known by their terms and constants."""
+        """The accesses of a step of one leaf; addresses are known by their terms and constants."""
         words: dict[bool, set[object]] = {False: set(), True: set()}
         stored: Counter[tuple[_Terms, int, int]] = Counter()
         rows: dict[object, tuple[Row, set[int]]] = {}
@@ -263,5 +263,5 @@ def _least(
 
 
 def _distance(distances: Mapping[int, int], at: Mapping[int, int]) -> int:
-    """What a form is greater by in these lanes than in the first ones."""
+    """The difference of a form in these lanes from its value in the first ones."""
     return sum(distance * at[axis] for axis, distance in distances.items())

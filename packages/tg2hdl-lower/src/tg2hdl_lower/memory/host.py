@@ -1,4 +1,4 @@
-"""What a host sees of a design: control, variables, and the words of buffers."""
+"""A design as its host sees it: control, variables, and the words of buffers."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class HostShape:
         return cls(True, 1 + max(order), tuple(variables), buffers, order)
 
     def without(self, served: HostShape) -> HostShape:
-        """What is left when a port serves some of it."""
+        """The interface that is left when a port serves some of it."""
         taken = {b.name: b for b in served.buffers}
         left = []
         for buffer in self.buffers:

@@ -1,4 +1,4 @@
-"""What a kernel knows of its memories: layout, element type and kind of each buffer."""
+"""A kernel's view of its memories: layout, element type and kind of each buffer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Memories:
     Parameters
     ----------
     roles : dict of int to MemoryRole
-        Of buffers that are not used by this kernel and the host alone.
+        Of buffers that others than this kernel and the host use.
     latency : int
         Cycles from an address to its word that the options ask for.
     """

@@ -1,4 +1,4 @@
-"""What is known of a memory before its kind is chosen."""
+"""The use of a memory, known before its kind is chosen."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _less(m: Module, a: Value, b: Value) -> Value:
 
 
 def _is_round(limit: int) -> bool:
-    """Whether the upper bits alone tell what is below: 0 and powers of two of either sign."""
+    """Whether the upper bits decide the comparison: 0 and powers of two of either sign."""
     return abs(limit) & (abs(limit) - 1) == 0 if limit else True
 
 

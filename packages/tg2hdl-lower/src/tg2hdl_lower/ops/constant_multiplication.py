@@ -1,4 +1,4 @@
-"""Pipelined products of wide integers by a constant, from additions alone."""
+"""Pipelined products of wide integers by a constant, from additions only."""
 
 from __future__ import annotations
 

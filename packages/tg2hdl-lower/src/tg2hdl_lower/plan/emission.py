@@ -1,4 +1,4 @@
-"""What a node of a plan sees of the datapath that it is emitted into."""
+"""The datapath that a node of a plan is emitted into."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Emission(Protocol):
         """Register of an address, or of a position in a word."""
 
     def word(self, node: Placed, buffer: int) -> Value:
-        """What a load reads."""
+        """The word that a load reads."""
 
     def replayed(self, node: Placed, source: int) -> Value:
         """Word of another load, from the delay line of a node."""
@@ -102,7 +102,7 @@ class Emission(Protocol):
         """Result of the slot of a shared resource, whose operands in a node's turn are these nodes."""
 
     def read_register(self, number: int) -> Value:
-        """What a node reads from its accumulator."""
+        """The value that a node reads from its accumulator."""
 
     def write_register(self, number: int, value: Value) -> None:
         """Write an accumulator as a node does."""

@@ -1,4 +1,4 @@
-"""What all nodes of a plan have in common."""
+"""The base class of the nodes of a plan."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Node:
 
     @property
     def detail(self) -> str:
-        """What the printed plan says besides operands and placement; may name ``{port}``."""
+        """The text in the printed plan besides operands and placement; may name ``{port}``."""
         return ""
 
     @property

@@ -46,7 +46,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class StageRules:
-    """What fits one cycle.
+    """Limits of one cycle.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class StageRules:
     registered_factors : bool
         Whether the factors of a multiplier must come straight from a register or a memory.
     recurrent, circular : collection of int
-        Nodes of a recurrence through logic alone, and of one through logic and units.
+        Nodes of a recurrence through logic only, and of one through logic and units.
     chained : bool
         Whether one level of logic may stand before a unit of a recurrence, without a register after it.
     """

@@ -115,7 +115,7 @@ class Accumulator:
         raise NotImplementedError(type(self).__name__)
 
     def read(self, d: Emission, node: RegisterRead) -> Value:
-        """What a node reads."""
+        """The register that a node reads."""
         raise NotImplementedError(type(self).__name__)
 
     def write(self, d: Emission, node: RegisterWrite, value: Value) -> None:

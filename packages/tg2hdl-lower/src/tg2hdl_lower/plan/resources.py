@@ -37,7 +37,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class SharedResource:
-    """What a slot of a kernel needs; `latency` counts from its operands at the kernel to the result there."""
+    """The needs of a slot of a kernel; `latency` counts from its operands at the kernel to the result there."""
 
     port: ClassVar[str]
     """First part of the names of the kernel's ports."""
@@ -49,7 +49,7 @@ class SharedResource:
 
     @property
     def pool(self) -> str:
-        """What kernels that run at the same time take in turns: all resources of one kind of product, or all units."""
+        """The resources that kernels share when they overlap: all of one kind of product, or all units."""
         raise NotImplementedError
 
     @property

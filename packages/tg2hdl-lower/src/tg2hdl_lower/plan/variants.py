@@ -1,4 +1,4 @@
-"""Plans of one shape, which run on one core: they differ in loop bounds, addresses, constants and widths alone."""
+"""Plans of one shape, which run on one core: they differ only in loop bounds, addresses, constants and widths."""
 
 from __future__ import annotations
 

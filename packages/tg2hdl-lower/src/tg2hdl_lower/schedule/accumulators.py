@@ -1,4 +1,4 @@
-"""What each accumulator is made of: flip-flops, LUT RAM, or a delay line.
+"""The storage of each accumulator: flip-flops, LUT RAM, or a delay line.
 
 Where independent outputs are interleaved, every element is written once in each round and read once in the next, a
 fixed number of cycles later: a delay line instead of a memory with an address.
@@ -59,7 +59,7 @@ def with_delay_lines(flow: Dataflow, *, single: bool = False) -> tuple[Dataflow,
 
 
 def accumulators(flow: Dataflow, schedule: Schedule, lines: dict[int, int]) -> dict[int, Accumulator]:
-    """What the registers of a scheduled kernel are made of; without those that nothing uses."""
+    """The storage of the registers of a scheduled kernel; without those that nothing uses."""
     found: dict[int, Accumulator] = {}
     for register in flow.kernel.registers:
         reads = [n for n in flow.all(RegisterRead) if n.register == register.idx]

@@ -84,7 +84,7 @@ def schedule(
 
 
 def _rules(flow: Dataflow, options: LowerOptions, registers: PortRegisters) -> StageRules:
-    """What fits a stage, with the levels of a recurrence at II = 1."""
+    """The levels that fit a stage, with those of a recurrence at II = 1."""
     timing, memories = options.timing, flow.memories
     return StageRules(
         timing.stage_levels,

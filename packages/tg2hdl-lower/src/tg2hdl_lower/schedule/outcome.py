@@ -1,4 +1,4 @@
-"""What follows from a schedule: memory ports, lengths of delay lines, and values that are constant during a run."""
+"""Results of a schedule: memory ports, lengths of delay lines, and values that are constant during a run."""
 
 from __future__ import annotations
 

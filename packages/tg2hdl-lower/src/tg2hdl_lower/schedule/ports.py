@@ -32,7 +32,7 @@ def _is_wide(flow: Dataflow, buffer: int) -> bool:
 
 
 def port_demands(flow: NodeGraph) -> list[tuple[int, BufferDemand]]:
-    """What a step of each leaf asks of each buffer."""
+    """The accesses of a step of each leaf to each buffer."""
     found: list[tuple[int, BufferDemand]] = []
     for leaf in flow.leaves:
         nodes = [flow.nodes[n] for n in leaf.nodes]

@@ -120,7 +120,7 @@ def product_slots(flow: Dataflow, schedule: Schedule, latency: int) -> tuple[Sha
 
 
 def _multiplier(node: DesignProduct, flow: Dataflow, latency: int) -> SharedResource:
-    """What a product needs."""
+    """The needs of a product."""
     if isinstance(node, UnitProduct):
         return UnitMultiplier(node.unit)
     a, b = (_signed_width(flow.nodes[n]) for n in node.sources)

@@ -14,7 +14,7 @@ __all__ = ["split_concatenations"]
 
 
 def split_concatenations(graph: TensorGraph) -> TensorGraph:
-    """The same codes, with each part of a concatenation quantized alone."""
+    """The same codes, with each part of a concatenation quantized separately."""
     builder = GraphBuilder()
     place: list[int] = []
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""What a model computes in float between its codes, each operation by name."""
+"""The float operations of a model between its codes, each operation by name."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def find_function(graph: TensorGraph, number: int) -> ScalarFunction | None:
 
 
 def _single_operands(graph: TensorGraph, number: int) -> list[int]:
-    """Nodes below that alone decide `number`, the nearest first."""
+    """Nodes below, each of which decides `number` by itself, the nearest first."""
     shape = graph.nodes[number].shape
     front = {number}
     found: list[int] = []
@@ -81,7 +81,7 @@ def _single_operands(graph: TensorGraph, number: int) -> list[int]:
 
 
 def _operands(graph: TensorGraph, number: int) -> list[int] | None:
-    """Operands that are not constants; None for a node that is not a function of numbers alone."""
+    """Operands that are not constants; None for a node that is not a function of single numbers."""
     node = graph.nodes[number]
     if node.op not in ELEMENTWISE:
         return None

@@ -260,7 +260,7 @@ class _Comparison:
         return found
 
     def _integers(self, number: int) -> Array:
-        """What the integer graph gets: codes, or values of an input that has none."""
+        """Inputs of the integer graph: codes, or values of an input that has none."""
         node = self.integer.nodes[self.integer.inputs[number]]
         rng = np.random.default_rng(1000 + number)
         shape = (len(KINDS), *node.shape)
@@ -272,7 +272,7 @@ class _Comparison:
         return rng.integers(value.low, value.high + 1, shape).astype(node.dtype.numpy())
 
     def _values(self) -> list[Array]:
-        """What the float graph gets, for what the integer graph gets."""
+        """Inputs of the float graph, from those of the integer graph."""
         found = []
         for number, value in enumerate(self.borders[0]):
             codes, node = self.inputs[number], self.graph.nodes[self.graph.inputs[number]]

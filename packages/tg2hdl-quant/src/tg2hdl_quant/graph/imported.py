@@ -334,7 +334,7 @@ class ImportLowering:
 
 
 def input_quantizers(graph: TensorGraph) -> dict[int, int]:
-    """For each input that is read as codes alone, a node that quantizes it."""
+    """For each input that is read only as codes, a node that quantizes it."""
     readers = graph.consumers()
     found = {}
     for number in graph.inputs:

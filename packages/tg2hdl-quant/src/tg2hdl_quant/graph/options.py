@@ -1,4 +1,4 @@
-"""What a user chooses about a quantization."""
+"""Options of a quantization."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Plan:
     uses: list[int] = field(default_factory=list)
 
     def kind(self, number: int) -> str:
-        """What makes a node, which is how `Lowering` computes it; ``unknown`` without an integer form."""
+        """The kind of a node, by which `Lowering` computes it; ``unknown`` without an integer form."""
         kind = self._kind(number)
         return "float" if kind == "unknown" and self.allow_float else kind
 
@@ -199,7 +199,7 @@ def _chosen_in_float(plan: Plan, wanted: Iterable[str]) -> dict[int, str]:
 
 
 def _bias(graph: TensorGraph, readers: list[list[int]], number: int) -> int | None:
-    """The addition of a constant that alone reads a contraction."""
+    """The addition of a constant that is the only reader of a contraction."""
     while len(readers[number]) == 1 and number not in graph.outputs:
         number = readers[number][0]
         node = graph.nodes[number]

@@ -165,7 +165,7 @@ def compact(array: Array) -> Array:
 
 
 def move_array(node: TensorNode, array: Array, shape: tuple[int, ...], fill: float | None) -> Array:
-    """What a movement makes of a constant that broadcasts; `fill` is put around it, None repeats its edge."""
+    """The result of a movement of a constant that broadcasts; `fill` is put around it, None repeats its edge."""
     if array.size == 1 and (fill is None or node.op != "pad" or not np.any(array)):
         return array.reshape(())
     full = np.broadcast_to(array, shape)

@@ -107,7 +107,7 @@ def times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: t
 
 
 def lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...]) -> Array:
-    """What rounding of the weights takes from the mean of each output channel."""
+    """The shift of each output channel's mean by rounding of the weights."""
     lost = (of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
     repeated = tuple(a for a in range(weights.ndim) if a not in axes and weights.shape[a] == 1)
     return np.asarray(np.squeeze(lost.mean(repeated, keepdims=True), axes))

@@ -23,7 +23,7 @@ ROUNDS = 64
 
 
 def memory_groups(design: Design, groups: Iterable[Sequence[int]]) -> list[list[int]]:
-    """Return segments that are read together, and all the others alone."""
+    """Return segments that are read together, and the others one by one."""
     found = [list(group) for group in groups]
     taken = {segment for group in found for segment in group}
     return found + [[segment] for segment in range(len(design.segments)) if segment not in taken]

@@ -1,4 +1,4 @@
-"""What a waveform of the levelized engine shows: signals of all modules, with the names of the design."""
+"""Waveforms of the levelized engine: signals of all modules, with the names of the design."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a placed design takes of a part, as a whole and by kernel and host port."""
+"""The cells of a placed design, as a whole and by kernel and host port."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REST = "memories and control"
 
 @dataclass(frozen=True)
 class BoardComponent:
-    """What a board takes besides a compiled design.
+    """Components that a board takes besides a compiled design.
 
     Parameters
     ----------

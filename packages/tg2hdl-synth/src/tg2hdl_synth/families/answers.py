@@ -1,4 +1,4 @@
-"""What the tools of a family answer: the settings of its PLL, and an estimate."""
+"""Answers of the tools of a family: the settings of its PLL, and an estimate."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Family:
         """
         raise ToolMissingError(
             f"the flow of the family {part.family!r} has no place and route",
-            hint="give place=False, on the command line --seeds 0, for the cells alone",
+            hint="give place=False, on the command line --seeds 0, for the cells only",
         )
 
     def notes(self, netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:

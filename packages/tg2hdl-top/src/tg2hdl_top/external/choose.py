@@ -142,7 +142,7 @@ class _Places:
         return min(small[:_TRIED], key=lambda tiling: self._kernel_cycles(number, tiling))
 
     def _kernel_cycles(self, number: int, tiling: Tiling) -> int:
-        """Cycles of the steps of all runs, with the lanes that the kernel would have alone."""
+        """Cycles of the steps of all runs, with the lanes that the kernel would have by itself."""
         if (number, tiling) not in self._cycles:
             call = self.program.calls[number]
             kernel = canonicalize(slice_axis(call.kernel, tiling.axis, 0, tiling.count))

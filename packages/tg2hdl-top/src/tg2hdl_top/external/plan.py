@@ -51,7 +51,7 @@ class StreamedTile:
 
 @dataclass(frozen=True)
 class ExternalPlan:
-    """What is streamed in a run, in order, and from where.
+    """The stream of a run: arrays in order, and their places.
 
     Parameters
     ----------

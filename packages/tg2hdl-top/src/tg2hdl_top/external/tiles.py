@@ -1,4 +1,4 @@
-"""Cuts kernels over their outputs, so that each run reads a tile of the weights alone."""
+"""Cuts kernels over their outputs, so that each run reads only a tile of the weights."""
 
 from __future__ import annotations
 

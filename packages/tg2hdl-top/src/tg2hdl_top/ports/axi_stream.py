@@ -28,12 +28,12 @@ class AxiStreamPort(HostPort):
 
     A packet in has all inputs in the model's order, one element in each transfer, in C order, in the lower bits of
     TDATA, whose other bits are ignored; a packet out has all results in the same way, with zeros.  TDATA is as wide as
-    the widest element, in 1, 2, 4 or 8 bytes; TLAST is high in the last transfer of a packet alone.  A packet in of
+    the widest element, in 1, 2, 4 or 8 bytes; TLAST is high only in the last transfer of a packet.  A packet in of
     another length is dropped up to its TLAST: nothing runs, and `dropped` is high for a cycle.  TREADY is low where the
     design cannot take inputs yet.  While TREADY of the results is low, what the design holds of them waits.
 
     With a schedule whose runs overlap, a packet is taken while others are computed, and as many results as runs may be
-    under way have a place of their own, so that a host that does not take them holds up the next start alone.
+    under way have a place of their own, so that a host that does not take them holds up only the next start.
 
     Members of `outside`: `s_axis`, `m_axis` with the signals of AXI4-Stream; `status` with `busy`, `done`,
     `kernel_done` as of the design and `dropped`; `variables` where the model has them, which are sampled when a run
@@ -82,7 +82,7 @@ class AxiStreamPort(HostPort):
 
     @classmethod
     def describe(cls, serves: HostShape) -> dict[str, Any]:
-        """What is in the packets, in order."""
+        """The contents of the packets, in order."""
         return {
             name: {"tdata_bits": 8 * _bytes(buffers), "packet": [_described(b) for b in buffers]}
             for name, buffers in zip(("s_axis", "m_axis"), _streamed(serves), strict=True)

@@ -90,12 +90,12 @@ class HostPort(Component):
 
     @classmethod
     def claim(cls, free: HostShape) -> HostShape:
-        """What a port of this kind serves of the remaining interface; all of it, unless a kind overrides this."""
+        """The part of the remaining interface that a port of this kind serves; all unless a kind overrides this."""
         return free
 
     @classmethod
     def describe(cls, serves: HostShape) -> dict[str, Any]:
-        """What a host must know besides names and widths of the ports, as plain data; nothing unless overridden."""
+        """Facts that a host needs besides names and widths of the ports, as plain data; nothing unless overridden."""
         return {}
 
 
@@ -131,7 +131,7 @@ class HostDriver(ABC):
         """
 
     def watched(self, before: int, limit: int, prefix: str = "") -> tuple[int, ...]:
-        """What `run` returns, from the pulses of `kernel_done` and `done` after the cycle of `start`."""
+        """The result of `run`, from the pulses of `kernel_done` and `done` after the cycle of `start`."""
         simulation, ends = self.simulation, list[int]()
         order = self.serves.order
         for number, core in enumerate(order):
@@ -164,7 +164,7 @@ def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
             raise InputError(
                 f"host port {kind!r} does not work beside one that starts the runs",
                 where=f"ports={tuple(kinds)!r}",
-                hint='let "native" serve what is left, or have no other port',
+                hint='let "native" serve the rest, or have no other port',
             )
         plans.append(PortPlan(kind, served))
         free = free.without(served)

@@ -68,7 +68,7 @@ def _conjuncts(gate: IRValue | None) -> list[IRValue]:
 
 
 def _open_ends(conjuncts: list[IRValue]) -> list[IRValue]:
-    """Values that are compared with a smallest number alone."""
+    """Values that are only compared with a smallest number."""
     pairs = [c.srcs for c in conjuncts if isinstance(c, IROp) and c.op == "lt"]
     ended = {a for a, b in pairs if isinstance(b, IRConst)}
     return [b for a, b in pairs if isinstance(a, IRConst) and b not in ended and not b.dtype.is_float]

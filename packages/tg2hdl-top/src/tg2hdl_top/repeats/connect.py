@@ -105,7 +105,7 @@ class MemoryRuns:
         )
 
     def _found(self, add: Callable[[Column], Value]) -> dict[str, dict[Slot, Selection]]:
-        """What each core reaches of each memory, by memory and slot."""
+        """The ports of each memory that a core reaches, by memory and slot."""
         design = self.design
         columns = run_columns(
             design.cores,
@@ -134,6 +134,6 @@ class MemoryRuns:
 
 
 def _constant(column: Column) -> Value:
-    """What every core has in its only run."""
+    """The values of every core in its only run."""
     (value,) = {value for value in column if value is not None}
     return Const(value, max(1, value.bit_length()))

@@ -1,4 +1,4 @@
-"""What differs between the runs of a core, as columns of a table with a row for each run of the design."""
+"""The differences between the runs of a core, as columns of a table with a row for each run of the design."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _Made: TypeAlias = Callable[[Form], Design]
 
 @dataclass(frozen=True)
 class Captured:
-    """What a design is made of: the program before the search, and what computes its weights."""
+    """The source of a design: the program before the search, and the one that computes its weights."""
 
     program: ProgramIR
     preparation: ProgramIR | None

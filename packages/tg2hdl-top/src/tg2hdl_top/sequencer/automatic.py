@@ -55,7 +55,7 @@ class AutomaticSequencer(OverlapSequencer):
         orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]],
         arrange: Callable[[Sequence[HardwarePlan]], Arrangement],
     ) -> list[HardwarePlan]:
-        """The orders of each kernel alone."""
+        """The orders of each kernel by itself."""
         return Sequencer.choose(self, plans, orders, arrange)
 
 

@@ -114,7 +114,7 @@ class RunSequencerComponent(SequencerComponent):
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """What a policy decides: its plan, and the memories, to which it may add read ports; why, where it had a choice."""
+    """The decision of a policy: its plan, the memories, to which it may add read ports, and its reason for a choice."""
 
     plan: SequencerPlan
     memories: tuple[MemoryPlan, ...]
@@ -145,7 +145,7 @@ class Sequencer(ABC):
         orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]],
         arrange: Callable[[Sequence[HardwarePlan]], Arrangement],
     ) -> list[HardwarePlan]:
-        """Choose the order of the steps of each kernel; as planned for the kernel alone unless a policy says otherwise.
+        """Choose the order of the steps of each kernel; that of its own plan unless a policy says otherwise.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a sequencing policy decided about a design, as plain data."""
+"""The decision of a sequencing policy, as plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a validation has compared, as part of a design."""
+"""The record of a validation, as part of a design."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Validation"]
 
 @dataclass(frozen=True)
 class Validation:
-    """What was evaluated before and after the rewrites, and had equal bits.
+    """Evaluations before and after the rewrites that had equal bits.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ class RewriteCheck:
         return contents, places
 
     def _inherited(self, before: KernelIR, made: tuple[KernelIR, ...]) -> dict[KernelIR, list[State]]:
-        """What the kernels that were made are given; only the first one knows it without an evaluation."""
+        """Inputs of the kernels that were made; only the first one knows it without an evaluation."""
         found: dict[KernelIR, list[State]] = {kernel: [] for kernel in made}
         for state in self.states.get(before, ()):
             contents = dict(_of(before, state).contents)
@@ -255,7 +255,7 @@ def _of(kernel: KernelIR, state: State) -> State:
 
 
 def _verify(name: str, before: KernelIR, made: tuple[KernelIR, ...]) -> None:
-    """What breaks the rules of the IR, such as an address outside a buffer, may give the right result by chance."""
+    """A kernel that breaks rules of the IR, as by an address outside a buffer, may give the right result by chance."""
     for kernel in made:
         try:
             verify(kernel)

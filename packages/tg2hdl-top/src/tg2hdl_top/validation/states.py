@@ -29,7 +29,7 @@ EXACT_FRACTION = 23
 
 @dataclass(frozen=True)
 class State:
-    """What a kernel is given.
+    """The inputs of a kernel.
 
     Parameters
     ----------

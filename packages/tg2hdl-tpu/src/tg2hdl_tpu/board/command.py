@@ -1,4 +1,4 @@
-"""What host and hardware tell each other: a command is one array of words, and so is its reply.
+"""The protocol of host and hardware: a command is one array of words, and so is its reply.
 
     command   header: see `HEADER`; then instructions of 4 words, and rows of the external memory
     reply     trap, program counter, cycles (2 words), 1 where the command was refused, 3 zeros; then the rows read
@@ -31,7 +31,7 @@ LIMIT = (1 << 24) - 1
 
 
 def host_shape(config: Config, payload: int = PAYLOAD) -> HostShape:
-    """What a host port serves of a processor."""
+    """The interface of a processor that a host port serves."""
 
     def buffer(name: str, role: str, words: int, *, writes: bool) -> HostBuffer:
         layout, reads = Layout.linear(words), not writes

@@ -30,7 +30,7 @@ def build_folder(
     payload: int = PAYLOAD,
     progress: Callable[[str], None] = lambda message: None,
 ) -> dict[str, Any]:
-    """Write the folder of a processor; for the simulation alone without a board.
+    """Write the folder of a processor; only for the simulation without a board.
 
     Parameters
     ----------

@@ -307,7 +307,7 @@ class _Lowering:
         return load(emit, node.buf_idx, held, address)
 
     def offset(self, address: IRValue, dtype: DType) -> Value | None:
-        """What must be added to the number of a thread for its address, where that is the same for all threads."""
+        """The offset from the number of a thread to its address, where that is the same for all threads."""
         form = self.affine.of(address)
         if form is None or self.block is None:
             return None

@@ -40,7 +40,7 @@ _ON_VECTORS = 2.5
 
 @dataclass(frozen=True)
 class Stages:
-    """What a kernel consists of.
+    """The parts of a kernel.
 
     Parameters
     ----------

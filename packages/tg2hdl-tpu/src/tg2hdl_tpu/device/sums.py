@@ -88,5 +88,5 @@ def needs(value: IRValue) -> tuple[set[IRCounter], set[int]] | None:
 
 
 def uncast(value: IRValue) -> IRValue:
-    """What a value casts, or the value."""
+    """The operand of a cast; any other value itself."""
     return value.srcs[0] if isinstance(value, IROp) and value.op == "cast" else value

@@ -16,7 +16,7 @@ __all__ = ["HostPort", "HostSignature"]
 
 
 class HostSignature(wiring.Signature):
-    """What a host drives: one instruction and one row a cycle in, one row a cycle out.
+    """The signals of a host: one instruction and one row a cycle in, one row a cycle out.
 
     Members
     -------

@@ -15,7 +15,7 @@ __all__ = ["Pair", "pair_controls"]
 def pair_controls(
     m: Module, name: str, combines: Any, subtracts: Any, least: Any, valid: Any = None, *, registered: bool
 ) -> SimpleNamespace:
-    """What pairs do; from registers if they are `registered`, and else from the values themselves.
+    """The operation of pairs; from registers if they are `registered`, and else from the values themselves.
 
     `sums` and `apart` clear what the other one does not need, if the pairs take something.
     """

@@ -1,4 +1,4 @@
-"""What is before the vector unit: the matrix unit and the crossbar."""
+"""The units before the vector unit: the matrix unit and the crossbar."""
 
 from __future__ import annotations
 

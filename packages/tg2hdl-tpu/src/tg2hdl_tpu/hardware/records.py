@@ -1,4 +1,4 @@
-"""What the stages hand to each other."""
+"""Records that stages hand to each other."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _SUMS = {"outer": 1, "preload": 1, "drain": 1, "b_part": 7}
 
 
 def _parts(config: Config) -> dict[str, Any]:
-    """What a machine knows of a row whose crossbar makes permuted rows in parts: that it makes one, and which."""
+    """State of a row whose crossbar makes permuted rows in parts: that it makes one, and which."""
     return {"part_crosses": 1, "cross": (config.crossings - 1).bit_length()}
 
 

@@ -1,4 +1,4 @@
-"""What is behind the vector unit: accumulation over rows, reduction over lanes, packing."""
+"""The units behind the vector unit: accumulation over rows, reduction over lanes, packing."""
 
 from __future__ import annotations
 

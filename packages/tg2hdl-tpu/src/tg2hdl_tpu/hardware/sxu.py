@@ -21,7 +21,7 @@ _WORD = INSTRUCTION_BITS + 1 + len(PREDECODED)
 
 
 def _known(word: Any, legal: Any) -> Value:
-    """What the program memory knows of a word; one that is not an instruction is of no kind."""
+    """Decoded bits of a word of the program memory; one that is not an instruction is of no kind."""
     return Cat(legal, *(legal & bit for bit in predecoded(fields(word))))
 
 

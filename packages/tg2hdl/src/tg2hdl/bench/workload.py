@@ -1,4 +1,4 @@
-"""What is benchmarked: a model, its inputs, and what is expected of it."""
+"""A workload: a model, its inputs, and the expected figures."""
 
 from __future__ import annotations
 

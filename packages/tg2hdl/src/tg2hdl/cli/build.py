@@ -42,7 +42,9 @@ Examples:
     shell_complete=completes("tg2hdl_boards"),
     help="Board; `tg2hdl plugins list --kind board` shows them.  [default: simulation only]",
 )
-@click.option("--clock", type=float, help="Clock of the board in MHz.  [default: what the design reaches]")
+@click.option(
+    "--clock", type=float, help="Clock of the board in MHz.  [default: the fastest that the design reaches]"
+)
 @click.option(
     "--baud",
     type=click.IntRange(9600),

@@ -140,7 +140,7 @@ _OPTIONS = (
     click.option(
         "--validate-keep",
         metavar="FOLDER",
-        help="Where to write what a rewrite made wrong, with the inputs that show it.",
+        help="Folder for both forms of a wrong rewrite, and the inputs that show it.",
     ),
 )
 

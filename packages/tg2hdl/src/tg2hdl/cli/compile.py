@@ -168,7 +168,7 @@ def _ports(accelerator: Accelerator) -> dict[str, dict[str, object]]:
 
 
 def _host_port(port: PortPlan) -> dict[str, object]:
-    """What a host port serves, and what is in its packets where it has some."""
+    """The buffers that a host port serves, and the contents of its packets where it has some."""
     buffers = port.serves.buffers
     return {
         "kind": port.kind,

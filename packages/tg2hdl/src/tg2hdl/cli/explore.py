@@ -71,9 +71,7 @@ Examples:
     help="Values of a dimension in place of the usual ones, e.g. multipliers=8,16; "
     "`tg2hdl plugins list --kind dimension` shows the dimensions.",
 )
-@click.option(
-    "--study", metavar="FILE.json", help="Where to write what is known.  [default: NAME.study.json]"
-)
+@click.option("--study", metavar="FILE.json", help="File of the results so far.  [default: NAME.study.json]")
 @click.option(
     "--resume", metavar="FILE.json", shell_complete=complete_file, help="Go on with the study of this file."
 )

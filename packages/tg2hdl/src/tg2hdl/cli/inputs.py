@@ -190,7 +190,7 @@ def read_arrays(path: str, names: Sequence[str]) -> tuple[np.ndarray, ...]:
 def in_order(
     path: str, found: dict[str, np.ndarray] | tuple[np.ndarray, ...], names: Sequence[str]
 ) -> tuple[np.ndarray, ...]:
-    """What `read_file` read from `path`, in the order of the inputs."""
+    """The arrays that `read_file` read from `path`, in the order of the inputs."""
     if isinstance(found, dict):
         return in_input_order(found, names, path)
     if len(names) != 1:

@@ -79,7 +79,7 @@ class CommandGroup(click.Group):
             raise click.exceptions.Abort from None  # click itself would print an empty line first
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by their descriptors alone."""
+        """List the commands by their descriptors, without loading them."""
         with formatter.section("Commands"):
             formatter.write_dl([(c.name, c.description) for c in registry().commands()])
 

@@ -91,7 +91,9 @@ CLOCK = 100.0
 @click.option(
     "--board", shell_complete=completes("tg2hdl_boards"), help="Build a bitstream for this board in -o."
 )
-@click.option("--clock", type=float, help="Clock of the board in MHz.  [default: what the design reaches]")
+@click.option(
+    "--clock", type=float, help="Clock of the board in MHz.  [default: the fastest that the design reaches]"
+)
 @click.option("--baud", type=click.IntRange(9600), help="Serial line of the board.")
 @click.option(
     "-o", "--output", metavar="DIR", help="Write the folder of the device; no text is written then."

@@ -36,7 +36,7 @@ Examples:
     type=click.IntRange(0),
     default=3,
     show_default=True,
-    help="Place-and-route runs; 0 for the cells alone.",
+    help="Place-and-route runs; 0 for the cells only.",
 )
 @click.option("--pack-registers", is_flag=True, help="Move registers into block RAMs and multipliers (ECP5).")
 @click.option("--check-netlist", "check", is_flag=True, help="Simulate the netlist against the golden model.")

@@ -20,7 +20,7 @@ from tg2hdl_top.memory_blocks import memory_blocks
 __all__ = ["RESOURCES", "Figures", "Planner", "too_many"]
 
 RESOURCES = {"bram": "block RAMs", "lut": "LUTs", "ff": "flip-flops", "dsp": "multipliers"}
-"""What a part has, by the names of `tg2hdl_synth.Fit`."""
+"""Resources of a part, by the names of `tg2hdl_synth.Fit`."""
 
 _LEAST = {"lut": 0.65, "ff": 0.8}
 """Cells of a design in those that its arithmetic units declare; benchmarks/explore found 0.74 and 0.93 or more."""
@@ -28,7 +28,7 @@ _LEAST = {"lut": 0.65, "ff": 0.8}
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known about a design.
+    """The figures of a design.
 
     Parameters
     ----------

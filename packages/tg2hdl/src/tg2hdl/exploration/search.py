@@ -184,7 +184,7 @@ class Search:
 
     @property
     def found(self) -> Exploration:
-        """What is known so far."""
+        """The results so far."""
         return Exploration(
             self.model,
             self.space.part.name,

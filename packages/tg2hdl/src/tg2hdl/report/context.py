@@ -1,4 +1,4 @@
-"""What a section of a report is made from."""
+"""The data of a section of a report."""
 
 from __future__ import annotations
 

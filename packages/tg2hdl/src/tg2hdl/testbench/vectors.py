@@ -69,7 +69,7 @@ def golden_runs(accelerator: CompiledModel, runs: int, *, one_value: bool = Fals
 
 
 def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
-    """What a host writes and reads in some runs, as plain data; values are digits in base 16.
+    """The words that a host writes and reads in some runs, as plain data; values are digits in base 16.
 
     The keys of ``writes`` and ``reads`` are names of buffers: words for each run, for a weight those of the first one
     alone.  ``cycles`` and ``variables`` are those of each run.  ``packets_in`` and ``packets_out`` have the elements of

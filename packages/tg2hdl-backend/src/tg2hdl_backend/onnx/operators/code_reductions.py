@@ -18,7 +18,7 @@ __all__ = ["qlinear_average_pool", "qlinear_softmax"]
 
 
 def _from_table(node: OnnxNode, x: Tensor) -> Tensor:
-    """What codes stand for, each rounded by itself: a factor would be moved after the sums."""
+    """The values of codes, each rounded by itself: a factor would be moved after the sums."""
     scale, zero = node.known(1), node.known(2) if node.known_inputs[2] else np.zeros((), np.int64)
     if scale is None or zero is None:
         raise node.unsupported("a scale that depends on data", "make scales and zero points initializers")

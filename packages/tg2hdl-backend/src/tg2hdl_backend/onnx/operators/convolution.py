@@ -98,7 +98,7 @@ def _windows(node: OnnxNode, x: Tensor) -> _Windows:
 
 
 def average_of_windows(node: OnnxNode, x: Tensor) -> Tensor:
-    """Mean of each window, of the data alone unless padding counts."""
+    """Mean of each window; padding counts only where it is asked for."""
     windows, elements = _windows(node, x)
     total = windows.sum(tuple(range(2 - x.ndim, 0)))
     size = float(np.prod(node.attribute("kernel_shape")))

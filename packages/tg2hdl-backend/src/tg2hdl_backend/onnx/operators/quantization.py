@@ -142,7 +142,7 @@ def _requantized(
 
 
 class Factor(NamedTuple):
-    """What a sum of products is multiplied by: as an operand, and as a scale where it is known."""
+    """The factor of a sum of products: as an operand, and as a scale where it is known."""
 
     tensor: Any
     quantizer: Quantizer | None

@@ -55,7 +55,7 @@ _FUNCTIONS: dict[str, Callable[..., Activation]] = {
 
 
 class _Layer:
-    """What the three have in common: layout, directions, lengths, initial states."""
+    """Common attributes of the three: layout, directions, lengths, initial states."""
 
     def __init__(self, node: OnnxNode, x: Tensor, r: Tensor, lengths: Tensor | None) -> None:
         self.node = node

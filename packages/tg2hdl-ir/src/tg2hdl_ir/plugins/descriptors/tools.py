@@ -87,7 +87,7 @@ class SimulatorDef:
     build_seconds, cycles_per_second : Factory
         ``(cells: int) -> float``: cost model for selecting an engine.
     priority : int
-        Position in lists, highest first; ``engine="auto"`` goes by the costs alone.
+        Position in lists, highest first; ``engine="auto"`` goes by the costs only.
     """
 
     name: str

@@ -74,7 +74,7 @@ def _blocks(width: int, depth: int) -> int:
 
 
 def _is_rom(cells: list[Cell], memory: Memory) -> bool:
-    """Whether a memory has contents and synchronous reads alone, without enables and resets."""
+    """Whether a memory has contents and only synchronous reads, without enables and resets."""
     contents = [c for c in cells if c.kind == "$meminit_v2"]
     reads = [c for c in cells if c.kind == "$memrd_v2"]
     return (

@@ -69,7 +69,7 @@ class Ice40(Family):
         return fastest("nextpnr-ice40", ("heap",), arguments, text, seed, frequency, progress)
 
     def notes(self, netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:
-        """What the chain of the ports takes."""
+        """The cells of the chain of the ports."""
         count = chained_bits(json.loads((netlist.folder / "netlist.json").read_text()))
         return (f"{count} logic cells of the total join the ports to two pins by a chain of registers",)
 

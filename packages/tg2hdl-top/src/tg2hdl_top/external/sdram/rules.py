@@ -73,7 +73,7 @@ class SdramRules:
         return 1 << 9 | self.model.cas_latency << 4 | 0b011
 
     def data(self) -> int:
-        """What the chip drives in this cycle: noise where it drives nothing."""
+        """The word that the chip drives in this cycle: noise where it drives nothing."""
         return self.output.pop(self.now, random.Random(self.now).getrandbits(self.model.bits))
 
     def step(self, code: int, bank: int, address: int, written: int | None = None) -> None:

@@ -95,7 +95,7 @@ def check_weights_fit(program: ProgramIR, part: str) -> None:
 
 
 def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> Fit:
-    """The needs of a compiled program, compared with a part: block RAMs by the plan, the rest by the words of the RTLIL.
+    """The needs of a compiled program, compared with a part: block RAMs by the plan, the rest by words of the RTLIL.
 
     The second step is left out where the block RAMs are too many, and for a family without estimates.
 

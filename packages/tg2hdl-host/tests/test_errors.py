@@ -259,7 +259,7 @@ CASES = {
         ).dequantize(X),
         UnfitInputError,
         "the outputs do not fit the scales: cannot reshape array of size 8 into shape (2,)\n  at: dequantize\n"
-        "  hint: give what the device returned, and the folder of its model",
+        "  hint: give outputs of the device, and the folder of its model",
     ),
     "weights without names": (
         lambda _: opened().load_weights([X]),

@@ -112,7 +112,7 @@ FORGED = {
     ),
     "a memory has a name that is none": (
         lambda d: replace(d, buffers=with_first(d.buffers, name="a b")),
-        "'a b' is no name of a memory",
+        "'a b' is not a name of a memory",
     ),
     "a number is a text": (
         lambda d: replace(d, kernels=with_first(d.kernels, depth="8")),

@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -26,6 +27,9 @@ from tg2hdl.device_folder import register_map
 from tg2hdl.exploration import study as studies
 from tg2hdl.exploration.part import part_of
 from tg2hdl.exploration.space import space_of
+from tg2hdl.language.checkpoint import Tokenizer, read_checkpoint, shapes_of
+from tg2hdl.language.integers import _check, _rescaling
+from tg2hdl.language.teller import tokens_of
 from tg2hdl.loadable_weights import check_weights
 from tg2hdl.model_file import load_model_file
 from tg2hdl.netlist_check import _differs
@@ -33,6 +37,7 @@ from tg2hdl.onnx_file import _pair, quantize_file
 from tg2hdl.python_file import run_file
 from tg2hdl.quantization import samples_as_declared
 from tg2hdl.quantized_file import _check_states, load_quantized, save_quantized
+from tg2hdl.quantized_model import _check_codes
 from tg2hdl.quantized_onnx import _weights, write_quantized_onnx
 from tg2hdl.report.charts import plotly_script
 from tg2hdl.report.facts import read_facts
@@ -42,6 +47,7 @@ from tg2hdl.width_search import WidthSearch, search_widths
 from tg2hdl_ir import DType, Tg2hdlError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_quant.graph import QuantizeOptions
+from tg2hdl_quant.graph.values import Value
 
 X = np.arange(4, dtype=np.int8)
 SAMPLES = np.linspace(-1, 1, 32).reshape(8, 4).astype(np.float32)
@@ -342,6 +348,27 @@ def fails(error):
 def bench_of(*kinds, streams):
     ports = [SimpleNamespace(kind=kind) for kind in kinds]
     check_testbenches(SimpleNamespace(design=SimpleNamespace(streams_weights=streams, ports=ports)))
+
+
+def checkpoint(folder, heads=2, value=1.0, shared=True):
+    """A language model of one layer, in which all weights are equal."""
+    header = np.array([4, 8, 1, heads, 2, 6 if shared else -6, 8], "<i4")
+    count = sum(int(np.prod(shape)) for shape in shapes_of(4, 8, 1, 2, 2, 6).values()) + 2 * 8
+    floats = np.concatenate([np.full(count, value), [] if shared else np.zeros(24)]).astype("<f4")
+    (folder / "model.bin").write_bytes(header.tobytes() + floats.tobytes())
+    return read_checkpoint(folder / "model.bin")
+
+
+def tokenizer(folder, data):
+    (folder / "tokenizer.bin").write_bytes(data)
+    return Tokenizer(folder / "tokenizer.bin")
+
+
+def other_codes():
+    nodes = [SimpleNamespace(dtype=DType.INT8)] * 2
+    ends = [Value(n, np.asarray(scale), -128, 127) for n, scale in enumerate((0.5, 0.25))]
+    graph = SimpleNamespace(name="net", nodes=nodes)
+    _check_codes(SimpleNamespace(graph=graph, inputs=ends[:1], outputs=ends[1:]), ["h"])
 
 
 def states(document, arrays):
@@ -788,6 +815,69 @@ CASES = {
         lambda: search_widths(Scaled(), SAMPLES, weight_bits=4),
         "bad input: a search chooses the widths of weights itself\n  hint: leave out weight_bits and layers",
     ),
+    "checkpoint of a language model": (
+        lambda folder: checkpoint(folder, heads=3),
+        "bad input: model.bin is not a checkpoint: its header is (4, 8, 1, 3, 2, 6, 8)\n"
+        "  hint: give a .bin file as llama2.c's export writes it, version 0",
+    ),
+    "weight of a language model": (
+        lambda folder: checkpoint(folder, value=np.nan),
+        "bad input: model.bin: emb has numbers that are not finite\n"
+        "  hint: give a .bin file as llama2.c's export writes it, version 0",
+    ),
+    "lost weights": (
+        lambda: read_checkpoint("none.bin"),
+        "bad input: weights cannot be read: No such file or directory: none.bin\n"
+        "  hint: check the path of the file",
+    ),
+    "cut tokenizer": (
+        lambda folder: tokenizer(folder, b"1234567"),
+        "bad input: tokenizer.bin is not a tokenizer: piece 0 is cut off\n"
+        "  hint: give the tokenizer .bin that llama2.c wrote for these weights",
+    ),
+    "other tokenizer": (
+        lambda folder: tokenizer(folder, b"1234").check(checkpoint(folder)),
+        "bad input: the tokenizer has 0 pieces, the weights 6\n"
+        "  hint: give the tokenizer that the weights were trained with",
+    ),
+    "long prompt": (
+        lambda: tokens_of(SimpleNamespace(encode=lambda text: [1, 2, 3]), "once", 3),
+        "bad input: the prompt has 3 tokens, the text at most 3\n"
+        "  hint: give a shorter prompt, or a larger --length and --context",
+    ),
+    "context of a language model": (
+        lambda folder: _check(checkpoint(folder), 1, 9, 9),
+        "unsupported: a context of 1 positions\n  at: the decoder\n  hint: take 2 to 8",
+    ),
+    "width of a language model": (
+        lambda folder: _check(checkpoint(folder), 4, 12, 9),
+        "unsupported: weights of 12 bits\n  at: the decoder\n  hint: take 2 to 9",
+    ),
+    "size of a language model": (
+        lambda folder: _check(replace(checkpoint(folder), hidden=300), 4, 9, 9),
+        "unsupported: sums of 300 products, which may exceed 32 bits\n"
+        "  at: the decoder\n"
+        "  hint: take a model whose dim and hidden are at most 256",
+    ),
+    "classifier of a language model": (
+        lambda folder: _check(checkpoint(folder, shared=False), 4, 9, 9),
+        "unsupported: a classifier that is not the embedding\n"
+        "  at: the decoder\n"
+        "  hint: take a model that shares them",
+    ),
+    "rescaling of a language model": (
+        lambda: _rescaling(1 << 20, np.array([1e-20])),
+        "unsupported: a rescaling by 1.6e-19, which needs more bits than the decoder has\n"
+        "  at: the decoder\n"
+        "  hint: calibrate it on other texts",
+    ),
+    "codes of a state": (
+        other_codes,
+        "unsupported: state 'h' has other codes after a run than before it: int8 of scale 0.25 and zero "
+        "point 0, int8 of 0.5 and 0\n"
+        "  at: model net\n"
+        "  hint: quantize both with one scale, or compute the file in float: keep_float=True",
+    ),
 }
 
 
@@ -805,6 +895,12 @@ def test_state_fits_its_input():
     graph = SimpleNamespace(graph=SimpleNamespace(inputs=(0, 1), outputs=(0, 2), nodes=nodes))
     with pytest.raises(ValueError, match=r"^state 0 does not fit its input$"):
         _check_states(graph, [X])
+
+
+def test_a_language_model_needs_weights(tmp_path):
+    (tmp_path / "tokenizer.bin").write_bytes(b"1234")
+    result = CliRunner().invoke(cli, ["stories", "--tokenizer", str(tmp_path / "tokenizer.bin")])
+    assert "give --weights FILE, or --device DEVICE for one that was built" in result.output
 
 
 def test_a_self_test_needs_the_folder():

@@ -151,13 +151,13 @@ def test_tokens_are_merged_by_score(tokenizer, text, tokens):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda data: data[:20], "model.bin is no checkpoint: 20 bytes"),
-        (lambda data: data[:-4], r"model.bin is no checkpoint: [\d,]+ bytes, [\d,]+ by its header"),
+        (lambda data: data[:20], "model.bin is not a checkpoint: 20 bytes"),
+        (lambda data: data[:-4], r"model.bin is not a checkpoint: [\d,]+ bytes, [\d,]+ by its header"),
         (
             lambda data: struct.pack("<7i", 16, 24, 2, 3, 1, 8, 8) + data[28:],
             r"its header is \(16, 24, 2, 3, 1, 8, 8\)",
         ),
-        (lambda data: struct.pack("<7i", *[1 << 30] * 7), "is no checkpoint: its header is"),
+        (lambda data: struct.pack("<7i", *[1 << 30] * 7), "is not a checkpoint: its header is"),
         (lambda data: data[:28] + b"\xff" * 4 + data[32:], "emb has numbers that are not finite"),
     ],
 )
@@ -171,7 +171,7 @@ def test_damaged_checkpoints_are_refused(files, tmp_path, damage, message):
 def test_damaged_tokenizers_are_refused(files, model, tmp_path):
     data = (files / "tok.bin").read_bytes()
     (tmp_path / "tok.bin").write_bytes(data[:-1])
-    with pytest.raises(InputError, match=r"tok\.bin is no tokenizer: piece 299 is cut off"):
+    with pytest.raises(InputError, match=r"tok\.bin is not a tokenizer: piece 299 is cut off"):
         Tokenizer(tmp_path / "tok.bin")
     (tmp_path / "tok.bin").write_bytes(data[: 4 + 8 + 5])
     with pytest.raises(InputError, match="the tokenizer has 1 pieces, the weights 300"):

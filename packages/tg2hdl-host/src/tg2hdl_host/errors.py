@@ -35,7 +35,7 @@ class HostError(Exception):
 
 
 class ConnectionFailedError(HostError):
-    """The device cannot be opened, or is no such device."""
+    """The device cannot be opened, or is another kind of device."""
 
 
 class LinkError(HostError):

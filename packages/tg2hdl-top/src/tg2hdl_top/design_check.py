@@ -75,7 +75,7 @@ def _faults(design: Parts) -> Iterator[str]:
         yield from _plan_faults(plan)
     for memory in design.buffers:
         if not memory.name.isidentifier():
-            yield f"{memory.name!r} is no name of a memory"
+            yield f"{memory.name!r} is not a name of a memory"
         for number, slot in memory.slots:
             if number not in range(calls) or slot not in program.calls[number].slots:
                 yield f"memory {memory.name} is slot {slot} of call {number}, which does not exist"

@@ -113,7 +113,7 @@ class CapturedProgram:
         Raises
         ------
         InputError
-            For another value of a Variable that is no argument, which the model binds itself.
+            For another value of a Variable that is not an argument, which the model binds itself.
         """
         self._check_count(inputs)
         arrays = iter(inputs)

@@ -42,7 +42,7 @@ def cases_of(roots: Iterable[IRValue]) -> dict[IRValue, Cases]:
 
 
 def is_product(value: IRValue) -> bool:
-    """Whether a value is the product of two values that are no constants."""
+    """Whether a value is the product of two values that are not constants."""
     return (
         isinstance(value, IROp)
         and value.op in ("mul", "mulacc")

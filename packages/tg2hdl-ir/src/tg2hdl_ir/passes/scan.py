@@ -50,7 +50,7 @@ _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "mul": 1}
     term="prefix sum (scan)",
 )
 def scan_forms(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
-    """The kernel as one pass; no form where its reduction is no scan along an independent loop."""
+    """The kernel as one pass; no form where its reduction is not a scan along an independent loop."""
     found = _reduction(kernel)
     if found is None:
         return []

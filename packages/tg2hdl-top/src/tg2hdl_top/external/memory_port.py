@@ -167,7 +167,7 @@ def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:
     Raises
     ------
     InputError
-        When it is no memory for this port.
+        When it is not a memory for this port.
     PluginError
         When no plugin registers the port.
     """

@@ -37,7 +37,7 @@ def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -
     Raises
     ------
     InputError
-        When the file is there and is no such table.
+        When the file exists and is not such a table.
     """
     kept = {_key(row): row for row in _read(path)["rows"]}
     for row in rows:

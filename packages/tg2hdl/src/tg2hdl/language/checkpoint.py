@@ -83,24 +83,25 @@ def read_checkpoint(path: str | PathLike[str]) -> Checkpoint:
     Raises
     ------
     InputError
-        For a file that cannot be read or is no such checkpoint.
+        For a file that cannot be read or is not such a checkpoint.
     """
     data = _bytes(path, "weights")
     hint = "give a .bin file as llama2.c's export writes it, version 0"
     if len(data) < _HEADER.size:
-        raise InputError(f"{Path(path).name} is no checkpoint: {len(data)} bytes", hint=hint)
+        raise InputError(f"{Path(path).name} is not a checkpoint: {len(data)} bytes", hint=hint)
     dim, hidden, layers, heads, kv_heads, vocabulary, context = _HEADER.unpack_from(data)
     shared, vocabulary = vocabulary > 0, abs(vocabulary)
     numbers = (dim, hidden, layers, heads, kv_heads, vocabulary, context)
     if min(numbers) < 1 or max(numbers) > 1 << 24 or dim % heads or heads % kv_heads or (dim // heads) % 2:
-        raise InputError(f"{Path(path).name} is no checkpoint: its header is {numbers}", hint=hint)
+        raise InputError(f"{Path(path).name} is not a checkpoint: its header is {numbers}", hint=hint)
     shapes = shapes_of(dim, hidden, layers, heads, kv_heads, vocabulary)
     tables = {"cos": (context, dim // heads // 2), "sin": (context, dim // heads // 2)}
     shapes |= tables if shared else {**tables, "cls": (vocabulary, dim)}
     expected = _HEADER.size + 4 * sum(_size(shape) for shape in shapes.values())
     if len(data) != expected:
         raise InputError(
-            f"{Path(path).name} is no checkpoint: {len(data):,} bytes, {expected:,} by its header", hint=hint
+            f"{Path(path).name} is not a checkpoint: {len(data):,} bytes, {expected:,} by its header",
+            hint=hint,
         )
     flat, at = np.frombuffer(data, np.float32, offset=_HEADER.size), 0
     weights: dict[str, npt.NDArray[np.float32]] = {}
@@ -142,7 +143,7 @@ class Tokenizer:
     Raises
     ------
     InputError
-        For a file that cannot be read or is no tokenizer.
+        For a file that cannot be read or is not a tokenizer.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -154,7 +155,7 @@ class Tokenizer:
             at += _PIECE.size
             if length < 0 or at + length > len(data):
                 raise InputError(
-                    f"{Path(path).name} is no tokenizer: piece {len(self.pieces)} is cut off",
+                    f"{Path(path).name} is not a tokenizer: piece {len(self.pieces)} is cut off",
                     hint="give the tokenizer .bin that llama2.c wrote for these weights",
                 )
             self.pieces.append(data[at : at + length])

@@ -242,7 +242,9 @@ def _rescaling(bound: int, factor: npt.NDArray[np.float64], keeps: int = 17) -> 
     shift = math.floor(math.log2(most / largest))
     if not 1 <= shift <= 30:
         raise UnsupportedError(
-            f"a rescaling by {largest:.3g}", where="the decoder", hint="calibrate it on other texts"
+            f"a rescaling by {largest:.3g}, which needs more bits than the decoder has",
+            where="the decoder",
+            hint="calibrate it on other texts",
         )
     return Rescaling(drop, _table(factor * 2.0 ** (drop + shift)), shift)
 

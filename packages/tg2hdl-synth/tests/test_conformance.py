@@ -97,7 +97,7 @@ def test_a_family_of_a_plugin():
     ("flow", "message"),
     [
         (NoTools, r"flow toy: versions\(\) names no tool"),
-        (NoRegisters, "flow toy: 0 flip-flops where the sum alone has 32"),
+        (NoRegisters, "flow toy: 0 flip-flops where the sum has 32"),
         (Flat, "flow toy: modules below the top are not counted one by one"),
         (Overfull, "flow toy: more is used than there is"),
         (dict, "flow toy: its factory returned dict"),

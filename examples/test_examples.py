@@ -30,6 +30,14 @@ def load(path):
     return module
 
 
+def test_a_language_model(tmp_path):
+    from tg2hdl.language.testing import write_checkpoint, write_tokenizer
+
+    files = write_checkpoint(tmp_path / "model.bin", context=20), write_tokenizer(tmp_path / "tok.bin")
+    text = load(HERE / "language_model/write.py").main([*map(str, files), "--prompt", "ab", "--length", "6"])
+    assert text.startswith("ab")
+
+
 @pytest.mark.parametrize("check", engine_checks(), ids=lambda check: check.__name__)
 def test_an_engine_of_ones_own(check, tmp_path):
     (engine,) = load(HERE / "plugins/lockstep_engine.py").tg2hdl_simulators()

@@ -28,6 +28,7 @@ from tg2hdl.language import (
     generated,
     quantized,
     read_checkpoint,
+    read_tokenizer,
 )
 from tg2hdl.language.teller import CALIBRATION, Teller
 from tg2hdl_synth.families.ecp5 import ECP5
@@ -153,7 +154,7 @@ def main() -> None:
     parser.add_argument("--simulate", type=int, default=8, metavar="TOKENS")
     given = parser.parse_args()
     model = read_checkpoint(given.folder / "stories260K.bin")
-    tokenizer = Tokenizer(given.folder / "tok512.bin")
+    tokenizer = read_tokenizer(given.folder / "tok512.bin")
     path = HERE / "stories.json"
     record = json.loads(path.read_text()) if path.is_file() else {"designs": {}}
     record |= {"measured": date.today().isoformat(), "versions": versions(), "context": given.context}

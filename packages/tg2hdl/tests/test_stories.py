@@ -17,15 +17,16 @@ from tg2hdl.cli.main import cli
 from tg2hdl.language import (
     FloatModel,
     IntegerModel,
-    Tokenizer,
     calibrated_peaks,
     divergence,
     generated,
+    load_story,
     quantized,
     read_checkpoint,
+    read_tokenizer,
 )
 from tg2hdl.language.decoder import DecodingStep
-from tg2hdl.language.teller import Teller
+from tg2hdl.language.teller import CALIBRATION, Teller
 from tg2hdl.language.testing import PIECES, write_checkpoint, write_tokenizer
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
@@ -47,7 +48,7 @@ def model(files):
 
 @pytest.fixture(scope="module")
 def tokenizer(files):
-    return Tokenizer(files / "tok.bin")
+    return read_tokenizer(files / "tok.bin")
 
 
 @pytest.fixture(scope="module")
@@ -172,12 +173,12 @@ def test_damaged_tokenizers_are_refused(files, model, tmp_path):
     data = (files / "tok.bin").read_bytes()
     (tmp_path / "tok.bin").write_bytes(data[:-1])
     with pytest.raises(InputError, match=r"tok\.bin is not a tokenizer: piece 299 is cut off"):
-        Tokenizer(tmp_path / "tok.bin")
+        read_tokenizer(tmp_path / "tok.bin")
     (tmp_path / "tok.bin").write_bytes(data[: 4 + 8 + 5])
     with pytest.raises(InputError, match="the tokenizer has 1 pieces, the weights 300"):
-        Tokenizer(tmp_path / "tok.bin").check(model)
+        read_tokenizer(tmp_path / "tok.bin").check(model)
     with pytest.raises(InputError, match="tokenizer cannot be read: No such file"):
-        Tokenizer(tmp_path / "missing.bin")
+        read_tokenizer(tmp_path / "missing.bin")
 
 
 def test_sizes_that_may_exceed_32_bits_are_refused(model, tmp_path):
@@ -210,10 +211,22 @@ def test_the_command_writes_what_a_built_device_writes(files, tmp_path):
     assert golden["mean_cycles"] == sum(golden["cycles"]) / 40
     assert golden["divergence"] < 0.01
     built = run(*asked, "-o", tmp_path / "device")
-    assert "next: tg2hdl stories --tokenizer FILE --device simulate:" in built.output.replace("\n", " ")
+    assert f"next: tg2hdl stories --tokenizer {files / 'tok.bin'} --device simulate:" in built.output
     run(*given, "--device", f"simulate:{tmp_path / 'device'}", "--json", tmp_path / "device.json")
     device = json.loads((tmp_path / "device.json").read_text())
     assert device == {"text": golden["text"], "tokens": golden["tokens"]}
+
+
+def test_the_small_model_tells_a_tale():
+    """Its text is readable, and numpy's integers write what float32 writes."""
+    small, tokenizer = load_story()
+    first = tokenizer.encode("There was once a ")
+    text = generated(FloatModel(small), first, 60)
+    written = b"".join(tokenizer.decode(b, a) for a, b in pairwise(text)).decode()
+    assert written == "There was once a man who had a son, and the King said to hi"
+    peaks = calibrated_peaks(small, [tokenizer.encode(t) for t in CALIBRATION])
+    assert divergence(small, quantized(small, peaks, context=60), text)[0] < 0.01
+    assert tokenizer.encode("a_b") == [1, tokenizer.encode("a")[1], tokenizer.encode("b")[1]]
 
 
 def test_drawn_texts_depend_on_the_seed_alone(files, model, tokenizer, numbers, logits):
@@ -230,7 +243,7 @@ def test_drawn_texts_depend_on_the_seed_alone(files, model, tokenizer, numbers, 
 
 def test_what_is_missing_is_asked_for(files):
     tokenizer = ("--tokenizer", files / "tok.bin")
-    assert "give --weights FILE, or --device DEVICE" in run(*tokenizer).output
+    assert "--weights and --tokenizer belong together" in run(*tokenizer).output
     weights = ("--weights", files / "model.bin")
     assert "--board goes with -o DIR" in run(*weights, *tokenizer, "--board", "ulx3s-85f").output
     with pytest.raises(InputError, match="the prompt has 9 tokens, the text at most 5"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -17,13 +17,18 @@ from tg2hdl.demo import DEMO_IMAGES, DEMO_MODELS, DemoModel, DemoResult, load_de
 from tg2hdl.demo_device import DeviceResult, run_on_device
 from tg2hdl_host import HostError, connect
 from tg2hdl_ir.errors import SimulationError
+from tg2hdl_top import CompileOptions
 
 __all__ = ["demo"]
+
+STORY, STORY_LENGTH = "There was once a ", 120
+"""How the text begins, and its characters."""
 
 _EPILOG = """\b
 Examples:
   tg2hdl demo                            both models of the digits, all 360 test images
   tg2hdl demo --data mnist --images 60   MNIST: MLP and LeNet-5, trained, quantized to int8
+  tg2hdl demo --data story               a language model writes, character by character
   tg2hdl demo --model int8 --images 20   quicker
   tg2hdl demo --engine amaranth --images 1
   tg2hdl demo --through uart --images 40 driver, serial line and design in one simulation
@@ -33,10 +38,10 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.option(
     "--data",
-    type=click.Choice([*DEMO_IMAGES, "all"]),
+    type=click.Choice([*DEMO_IMAGES, "story", "all"]),
     default="digits",
     show_default=True,
-    help="8x8 digits, or MNIST, whose networks are trained first (10 s or so).",
+    help="8x8 digits; MNIST, whose networks are trained first (10 s or so); or a fairy tale by a small language model.",
 )
 @click.option("--model", type=click.Choice(["all", *DEMO_MODELS]), default="all", show_default=True)
 @click.option(
@@ -70,12 +75,18 @@ def demo(
     """Classify handwritten digits on simulated hardware.
 
     Two trained networks of examples/digits, one in int8 and one in float32, go from tinygrad to hardware; of MNIST an
-    MLP and LeNet-5 in int8, against the float networks that they were quantized from.
+    MLP and LeNet-5 in int8, against the float networks that they were quantized from; and `story` is a language model
+    that writes a text, as `tg2hdl stories` does.
     Every test image is simulated clock cycle by clock cycle and compared bit for bit with the golden model,
     the first ones with tinygrad's own interpreter too.
     """
     console, progress = consoles(json_file)
     check_folder(output)
+    if data == "story":
+        _story(
+            console, progress, engine, Path(output) / "story-uart" if through == "uart" else None, json_file
+        )
+        return
     results: list[DemoResult | DeviceResult] = []
     started = time.perf_counter()
     for name in [n for n, d in DEMO_MODELS.items() if data in (d, "all")] if model == "all" else [model]:
@@ -98,6 +109,28 @@ def demo(
         )
     console.print(f"All of it took {time.perf_counter() - started:.0f} s.")
     write_json(json_file, [asdict(result) for result in results])
+
+
+def _story(
+    console: Console, progress: Console, engine: str, folder: Path | None, json_file: str | None
+) -> None:
+    """Write a text with the small language model, through the driver of boards where there is a folder."""
+    from tg2hdl.cli.stories import from_device, tell
+    from tg2hdl.language import load_story
+    from tg2hdl.language.teller import Teller
+
+    model, tokenizer = load_story()
+    options = CompileOptions(multipliers=16, host_state=False)
+    if folder is not None:
+        options = replace(options, ports=("uart",))
+    with stage(progress, "story: compiling the model"):
+        teller = Teller.of(model, tokenizer, context=model.context, options=options)
+    if folder is not None:
+        with stage(progress, "story: writing the design"):
+            teller.accelerator.build(folder, vectors=0)
+        from_device(console, tokenizer, f"simulate:{folder}", STORY, STORY_LENGTH, json_file)
+        return
+    tell(console, teller, model, tokenizer.encode(STORY), STORY_LENGTH, engine, 0.0, 0, json_file)
 
 
 def _on_device(console: Console, progress: Console, loaded: DemoModel, folder: Path) -> DeviceResult:

@@ -13,7 +13,14 @@ from rich.table import Table
 from tg2hdl.cli.common import stage
 from tg2hdl.cli.families import ENGINE, FAMILY, complete_file, completes
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
-from tg2hdl.language import Checkpoint, Tokenizer, divergence, read_checkpoint
+from tg2hdl.language import (
+    Checkpoint,
+    Tokenizer,
+    divergence,
+    load_story,
+    read_checkpoint,
+    read_tokenizer,
+)
 from tg2hdl.language.teller import Teller, spoken, tokens_of
 from tg2hdl_host import HostError, connect
 from tg2hdl_ir.errors import SimulationError
@@ -23,6 +30,7 @@ __all__ = ["stories"]
 
 _EPILOG = """\b
 Examples:
+  tg2hdl stories                         a small model of fairy tales that the package has
   tg2hdl stories --weights stories260K.bin --tokenizer tok512.bin --prompt "Once upon a time"
   tg2hdl stories --weights W --tokenizer T --golden --length 200 --temperature 0.8 --seed 1
   tg2hdl stories --weights W --tokenizer T --board ulx3s-85f -o build/stories
@@ -35,19 +43,21 @@ CLOCK = 100.0
 
 @click.command(epilog=_EPILOG)
 @click.option(
-    "--weights", metavar="FILE", shell_complete=complete_file, help="Checkpoint of llama2.c, version 0."
+    "--weights",
+    metavar="FILE",
+    shell_complete=complete_file,
+    help="Checkpoint of llama2.c, version 0.  [default: a small model of fairy tales, character by character]",
 )
 @click.option(
     "--tokenizer",
     "tokenizer_file",
     metavar="FILE",
-    required=True,
     shell_complete=complete_file,
     help="Tokenizer of llama2.c that belongs to it.",
 )
-@click.option("--prompt", default="Once upon a time", show_default=True, help="How the text begins.")
+@click.option("--prompt", default="There was once a ", show_default=True, help="How the text begins.")
 @click.option(
-    "--length", type=click.IntRange(2), default=64, show_default=True, help="Most tokens, with the prompt."
+    "--length", type=click.IntRange(2), default=120, show_default=True, help="Most tokens, with the prompt."
 )
 @click.option(
     "--temperature",
@@ -104,7 +114,7 @@ CLOCK = 100.0
 @with_json
 def stories(
     weights: str | None,
-    tokenizer_file: str,
+    tokenizer_file: str | None,
     prompt: str,
     length: int,
     temperature: float,
@@ -125,23 +135,27 @@ def stories(
 ) -> None:
     """Let a language model on hardware write a text.
 
-    Quantizes a checkpoint of llama2.c to 9-bit weights and 16-bit activations, compiles its decoding step with the
-    cache in block RAM, and prints the text as it comes from the simulated hardware or from a board; then cycles,
-    tokens per second, and how far the integers are from the float model.
+    Without files it is a small model of fairy tales, as in `tg2hdl demo --data story`.  A checkpoint of llama2.c is
+    quantized to 9-bit weights and 16-bit activations, its decoding step compiled with the cache in block RAM, and the
+    text printed as it comes from the simulated hardware or from a board; then cycles, tokens per second, and how far
+    the integers are from the float model.
     """
     console, progress = consoles(json_file)
-    tokenizer = Tokenizer(tokenizer_file)
     engine = "golden" if golden else engine
+    if (weights is None) != (tokenizer_file is None) and device is None:
+        raise click.UsageError("--weights and --tokenizer belong together: give both, or none")
+    model, tokenizer = load_story()
+    if tokenizer_file is not None:
+        tokenizer = read_tokenizer(tokenizer_file)
     if device is not None:
-        _from_device(console, tokenizer, device, prompt, length, json_file)
+        from_device(console, tokenizer, device, prompt, length, json_file)
         return
-    if weights is None:
-        raise click.UsageError("give --weights FILE, or --device DEVICE for one that was built")
     if board is not None and output is None:
         raise click.UsageError("--board goes with -o DIR")
     if output is not None:
         check_folder(output)
-    model = read_checkpoint(weights)
+    if weights is not None:
+        model = read_checkpoint(weights)
     context = min(256, model.context) if context is None else context
     length = min(length, context)
     first = tokens_of(tokenizer, prompt, length)
@@ -152,7 +166,7 @@ def stories(
         # A text reads only what it has stored, so that the host never resets the cache.
         host_state=False,
     )
-    with stage(progress, f"compiling {Path(weights).name}"):
+    with stage(progress, f"compiling {'the small model' if weights is None else Path(weights).name}"):
         teller = Teller.of(
             model,
             tokenizer,
@@ -163,8 +177,23 @@ def stories(
             options=options,
         )
     if output is not None:
-        _build(console, progress, teller, Path(output), board, clock, baud, json_file)
+        _build(console, progress, teller, Path(output), board, clock, baud, tokenizer_file, json_file)
         return
+    tell(console, teller, model, first, length, engine, temperature, seed, json_file)
+
+
+def tell(
+    console: Console,
+    teller: Teller,
+    model: Checkpoint,
+    first: list[int],
+    length: int,
+    engine: str,
+    temperature: float,
+    seed: int,
+    json_file: str | None,
+) -> None:
+    """Print a text as it comes, then the figures."""
     tokens = list(first)
 
     def written() -> Iterator[int]:
@@ -172,7 +201,7 @@ def stories(
             tokens.append(token)
             yield token
 
-    text = _print_as_it_comes(console, spoken(tokenizer, first, written()))
+    text = _print_as_it_comes(console, spoken(teller.tokenizer, first, written()))
     _figures(console, teller, model, tokens, text, engine, json_file)
 
 
@@ -242,6 +271,7 @@ def _build(
     board: str | None,
     clock: float | None,
     baud: int | None,
+    tokenizer_file: str | None,
     json_file: str | None,
 ) -> None:
     with stage(progress, f"building for {board}" if board else "writing the folder") as report:
@@ -250,13 +280,12 @@ def _build(
     console.print(f"wrote {folder}", highlight=False)
     load = f"tg2hdl program {folder}, then " if board else ""
     device = "/dev/ttyUSB0" if board else f"simulate:{folder}"
-    console.print(
-        f"next: {load}tg2hdl stories --tokenizer FILE --device {device}", highlight=False, soft_wrap=True
-    )
+    tokenizer = "" if tokenizer_file is None else f"--tokenizer {tokenizer_file} "
+    console.print(f"next: {load}tg2hdl stories {tokenizer}--device {device}", highlight=False, soft_wrap=True)
     write_json(json_file, {"folder": str(folder), "board": board, "mean_cycles": sum(cycles) / len(cycles)})
 
 
-def _from_device(
+def from_device(
     console: Console, tokenizer: Tokenizer, device: str, prompt: str, length: int, json_file: str | None
 ) -> None:
     first = tokens_of(tokenizer, prompt, length)

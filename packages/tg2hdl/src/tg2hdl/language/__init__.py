@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tg2hdl.language.checkpoint import Checkpoint, Tokenizer, read_checkpoint
+from tg2hdl.language.checkpoint import Checkpoint, Tokenizer, read_checkpoint, read_tokenizer
 from tg2hdl.language.integers import IntegerDecoder, quantized
 from tg2hdl.language.reference import FloatModel, IntegerModel, calibrated_peaks, divergence, generated
+from tg2hdl.language.story import load_story
 
 __all__ = [
     "Checkpoint",
@@ -15,6 +16,8 @@ __all__ = [
     "calibrated_peaks",
     "divergence",
     "generated",
+    "load_story",
     "quantized",
     "read_checkpoint",
+    "read_tokenizer",
 ]

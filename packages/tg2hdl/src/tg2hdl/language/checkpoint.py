@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from os import PathLike
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["Checkpoint", "Tokenizer", "read_checkpoint"]
+__all__ = ["Checkpoint", "Tokenizer", "read_checkpoint", "read_tokenizer"]
 
 _HEADER = struct.Struct("<7i")
 _PIECE = struct.Struct("<fi")
@@ -132,36 +133,46 @@ def _bytes(path: str | PathLike[str], what: str) -> bytes:
         ) from None
 
 
-class Tokenizer:
-    """Byte-pair encoding: the neighbours whose piece has the best score are merged until none is left.
-
-    Parameters
-    ----------
-    path : path
-        A ``tokenizer.bin`` of llama2.c.
+def read_tokenizer(path: str | PathLike[str]) -> Tokenizer:
+    """Read a ``tokenizer.bin`` of llama2.c.
 
     Raises
     ------
     InputError
         For a file that cannot be read or is not a tokenizer.
     """
+    data, at = _bytes(path, "tokenizer"), 4
+    pieces, scores = list[bytes](), list[float]()
+    while at < len(data):
+        score, length = _PIECE.unpack_from(data, at) if at + _PIECE.size <= len(data) else (0.0, -1)
+        at += _PIECE.size
+        if length < 0 or at + length > len(data):
+            raise InputError(
+                f"{Path(path).name} is not a tokenizer: piece {len(pieces)} is cut off",
+                hint="give the tokenizer .bin that llama2.c wrote for these weights",
+            )
+        pieces.append(data[at : at + length])
+        scores.append(score)
+        at += length
+    return Tokenizer(pieces, scores)
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        data, at = _bytes(path, "tokenizer"), 4
-        self.pieces: list[bytes] = []
-        self._scores: list[float] = []
-        while at < len(data):
-            score, length = _PIECE.unpack_from(data, at) if at + _PIECE.size <= len(data) else (0.0, -1)
-            at += _PIECE.size
-            if length < 0 or at + length > len(data):
-                raise InputError(
-                    f"{Path(path).name} is not a tokenizer: piece {len(self.pieces)} is cut off",
-                    hint="give the tokenizer .bin that llama2.c wrote for these weights",
-                )
-            self.pieces.append(data[at : at + length])
-            self._scores.append(score)
-            at += length
-        self._ids = {piece: number for number, piece in enumerate(self.pieces)}
+
+class Tokenizer:
+    """Byte-pair encoding: the neighbours whose piece has the best score are merged until none is left.
+
+    Parameters
+    ----------
+    pieces : sequence of bytes
+        Unknown, start and end, then what tokens stand for; all bytes (``<0x00>`` and so on) come first where they are.
+    scores : sequence of float
+    prefix : str, optional
+        Begins each text.
+    """
+
+    def __init__(self, pieces: Sequence[bytes], scores: Sequence[float], prefix: str = " ") -> None:
+        self.pieces, self._scores, self._prefix = list(pieces), list(scores), prefix
+        self._ids = {piece: number for number, piece in enumerate(pieces)}
+        self._has_bytes = b"<0x00>" in self.pieces[FIRST_BYTE : FIRST_BYTE + 1]
 
     def check(self, checkpoint: Checkpoint) -> None:
         """Raise unless the vocabulary is that of a checkpoint."""
@@ -172,11 +183,14 @@ class Tokenizer:
             )
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of a text, after the token of the start."""
+        """Tokens of a text, after the token of the start; characters that the pieces cannot spell are left out."""
         tokens: list[int] = []
-        for character in f" {text}" if text else "":
+        for character in f"{self._prefix}{text}" if text else "":
             known = self._ids.get(character.encode())
-            tokens += [FIRST_BYTE + byte for byte in character.encode()] if known is None else [known]
+            if known is not None:
+                tokens.append(known)
+            elif self._has_bytes:
+                tokens += [FIRST_BYTE + byte for byte in character.encode()]
         while True:
             pairs = (
                 (self._scores[merged], -at, merged)
@@ -189,10 +203,10 @@ class Tokenizer:
             tokens[-best[1] : 2 - best[1]] = [best[2]]
 
     def decode(self, token: int, before: int = START) -> bytes:
-        """Bytes of a token; the piece after the start loses its space."""
+        """Bytes of a token; the piece after the start loses the prefix."""
         piece = self.pieces[token]
         if token < FIRST_BYTE:
             return b""
-        if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
-            return bytes([int(piece[3:5], 16)])
-        return piece.removeprefix(b" ") if before == START else piece
+        if self._has_bytes and token < FIRST_BYTE + 256:
+            return bytes([token - FIRST_BYTE])
+        return piece.removeprefix(self._prefix.encode()) if before == START else piece

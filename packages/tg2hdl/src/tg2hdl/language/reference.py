@@ -197,7 +197,7 @@ def calibrated_peaks(
     """
     peaks: dict[str, float] = {}
     for number, prompt in enumerate(prompts):
-        text = generated(FloatModel(model), prompt, min(length, model.context), seed=number)
+        text = generated(FloatModel(model), prompt[: model.context], min(length, model.context), seed=number)
         FloatModel(model, peaks)(text)
     return peaks
 

@@ -194,7 +194,7 @@ class _Reader:
             name = "cast"
         if name not in ELEMENTWISE:
             raise UnsupportedError(
-                f"{name} of {scalar_dtype(uop)}" + (f", made by {label}" if label else ""),
+                f"{name} of {_dtype(uop)}" + (f", made by {label}" if label else ""),
                 where=self._where,
                 hint="take the operation out of the model, or compile the float model",
             )

@@ -138,6 +138,7 @@ NEEDS = {
     "docs/start.md console": "tg2hdl[report]",
     "docs/howto/report.md": "tg2hdl[report]",
     "docs/howto/explore.md console": "tg2hdl[report]",
+    "docs/howto/export.md": "tg2hdl[verilog]",
     "docs/howto/onnx.md": "tg2hdl[onnx]",
     "docs/howto/tflite.md": "tg2hdl[tflite] tg2hdl[report]",
     "docs/howto/quantization.md": "tg2hdl[quantize] tg2hdl[report]",

@@ -259,7 +259,7 @@ def test_misspelt_hook_is_an_error():
         "tg2hdl_memory_kinds, tg2hdl_ports, "
         "tg2hdl_memory_ports, tg2hdl_boards, tg2hdl_sequencers, tg2hdl_quantizers, tg2hdl_roundings, "
         "tg2hdl_frontends, tg2hdl_onnx_operators, tg2hdl_report_sections, tg2hdl_dimensions, "
-        "tg2hdl_commands, tg2hdl_select_unit"
+        "tg2hdl_exports, tg2hdl_commands, tg2hdl_select_unit"
     )
 
 
@@ -404,5 +404,5 @@ def test_every_hook_is_documented():
     from tg2hdl_ir.plugins import hookspecs
 
     hooks = [v for n, v in vars(hookspecs).items() if n.startswith("tg2hdl_")]
-    assert len(hooks) == 22
+    assert len(hooks) == 23
     assert all(h.__doc__ and h.__doc__.strip() for h in hooks)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import CommandDef, DimensionDef, FrontEndDef, ReportSection
+from tg2hdl_ir.plugins.descriptors import CommandDef, DimensionDef, ExportDef, FrontEndDef, ReportSection
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_commands", "tg2hdl_dimensions", "tg2hdl_frontends", "tg2hdl_report_sections"]
+__all__ = [
+    "tg2hdl_commands",
+    "tg2hdl_dimensions",
+    "tg2hdl_exports",
+    "tg2hdl_frontends",
+    "tg2hdl_report_sections",
+]
 
 
 @hookimpl
@@ -33,6 +39,9 @@ def tg2hdl_commands() -> list[CommandDef]:
         ),
         CommandDef("doctor", "Say which tools are there and what is missing.", "tg2hdl.cli.doctor:doctor"),
         CommandDef("build", "Build a model for a board, or for a simulated one.", "tg2hdl.cli.build:build"),
+        CommandDef(
+            "export", "Write a model as a core for LiteX, Vivado and others.", "tg2hdl.cli.export:export"
+        ),
         CommandDef("program", "Load a built bitstream into a board.", "tg2hdl.cli.program:program"),
         CommandDef("serve", "Simulate a built design behind a socket.", "tg2hdl.cli.serve:serve_command"),
         CommandDef(
@@ -104,4 +113,22 @@ def tg2hdl_dimensions() -> list[DimensionDef]:
         DimensionDef("weights", "where weights are", values + "weights", apply),
         DimensionDef("float_order", "order of float sums", values + "float_orders", changes_numbers=True),
         DimensionDef("fold_batchnorm", "scales in the weights", values + "folds", changes_numbers=True),
+    ]
+
+
+@hookimpl
+def tg2hdl_exports() -> list[ExportDef]:
+    """Systems of ``tg2hdl export``."""
+    buses = ("axi-lite", "axi-slverr", "wishbone", "wishbone-err")
+    rest = ("axi-stream", "native", "uart", "spi")
+
+    def system(name: str, description: str, *ports: str) -> ExportDef:
+        return ExportDef(name, description, f"tg2hdl.export.{name.replace('-', '_')}:files", ports)
+
+    return [
+        system("amaranth-soc", "component with a wishbone.Interface and its memory map", *buses[2:]),
+        system("fusesoc", "core file for FuseSoC and Edalize", *buses, *rest),
+        system("litex", "LiteX module with CSRs and an interrupt", *buses[2:], *buses[:2]),
+        system("quartus", "component of Platform Designer and a project", *buses, *rest),
+        system("vivado", "IP repository and a script that synthesizes the core", *buses, *rest),
     ]

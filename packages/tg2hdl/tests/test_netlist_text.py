@@ -61,7 +61,7 @@ def by_tools(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     text = rtlil.convert(_Banks(), name="banks", emit_src=False)
     (folder / "design.il").write_text(text)
     run_yosys(
-        "read_rtlil design.il\nproc\nmemory_collect\nopt_clean\nwrite_verilog -noattr -norename design.v\n",
+        "read_rtlil design.il\nproc\nmemory_collect\nopt_clean -purge\nwrite_verilog -noattr -norename design.v\n",
         folder,
     )
     return text, (folder / "design.v").read_text()
@@ -74,7 +74,9 @@ def test_rtlil_is_that_of_amaranth(by_tools: tuple[str, str]):
 def test_verilog_is_that_of_yosys(by_tools: tuple[str, str]):
     verilog = verilog_text(design_text(_Banks(), "banks"))
     assert verilog.count("initial begin") == len(WIDTHS)
-    assert verilog.splitlines()[1:] == by_tools[1].splitlines()[1:]
+    lines = [line for line in verilog.splitlines() if "verilator lint_" not in line]
+    with_simple_names = re.sub(r"\\(\S+) ", lambda found: re.sub(r"\W", "_", found[1]), by_tools[1])
+    assert lines[1:] == with_simple_names.splitlines()[1:]
 
 
 def test_each_memory_has_a_file(tmp_path: Path):

@@ -214,6 +214,46 @@ class Accelerator(CompiledModel):
     # Files
 
     @in_turn
+    @shows_progress("exporting")
+    def export(
+        self,
+        system: str,
+        folder: str | PathLike[str],
+        *,
+        name: str | None = None,
+        clock: float = 100.0,
+        memory_files: bool = False,
+    ) -> list[Path]:
+        """Write a folder for a system of others; returns the paths of its files.
+
+        It has the Verilog with a wrapper of standard names, the register map, a C driver, weights, constraints, a
+        testbench where the design has one host port, and the files of the system.
+
+        Parameters
+        ----------
+        system : str
+            Name of a system, such as ``litex`` (``tg2hdl plugins list --kind export``).
+        folder : path
+            Made where it is missing; files of the same names are replaced.
+        name : str, optional
+            With which the names of all modules, files and C functions begin; that of the design unless given.
+        clock : float
+            MHz, for the constraints.
+        memory_files : bool
+            Whether contents of memories are files that the Verilog reads with ``$readmemh``.
+
+        Raises
+        ------
+        PluginError
+            For an unknown system.
+        InputError
+            For a host port that the system is not connected to, or a name that it does not take.
+        """
+        from tg2hdl.export import export_design
+
+        return export_design(self, system, Path(folder), name=name, clock=clock, memory_files=memory_files)
+
+    @in_turn
     @shows_progress("writing Verilog of")
     def verilog(
         self, path: str | PathLike[str] | None = None, *, memories: str | PathLike[str] | None = None

@@ -49,6 +49,7 @@ KINDS = {
         Kind("tg2hdl_report_sections", "report section", d.ReportSection),
         Kind("tg2hdl_commands", "command", d.CommandDef),
         Kind("tg2hdl_dimensions", "dimension", d.DimensionDef),
+        Kind("tg2hdl_exports", "export", d.ExportDef),
     )
 }
 

@@ -18,6 +18,7 @@ from tg2hdl_ir.plugins.descriptors import (
     BoardDef,
     CommandDef,
     DimensionDef,
+    ExportDef,
     FamilyDef,
     FlowDef,
     FrontEndDef,
@@ -144,6 +145,11 @@ def tg2hdl_report_sections() -> list[ReportSection]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_dimensions() -> list[DimensionDef]:  # type: ignore[empty-body]
     """Dimensions of the designs that `tg2hdl.explore` looks at."""
+
+
+@hookspec
+def tg2hdl_exports() -> list[ExportDef]:  # type: ignore[empty-body]
+    """Systems that `tg2hdl export` writes folders for, such as LiteX."""
 
 
 @hookspec

@@ -10,6 +10,7 @@ from tg2hdl_ir.plugins.descriptors import (
     BoardDef,
     CommandDef,
     DimensionDef,
+    ExportDef,
     FamilyDef,
     FlowDef,
     FrontEndDef,
@@ -125,6 +126,14 @@ class Registry(ArithmeticSet):
     def dimensions(self) -> tuple[DimensionDef, ...]:
         """Dimensions of an exploration, by name."""
         return self._all("tg2hdl_dimensions", DimensionDef, lambda d: d.name)
+
+    def exports(self) -> tuple[ExportDef, ...]:
+        """Systems that designs are exported to, by name."""
+        return self._all("tg2hdl_exports", ExportDef, lambda d: d.name)
+
+    def export(self, name: str) -> ExportDef:
+        """Return the system of a name; others are a PluginError that lists the known ones."""
+        return self._one("tg2hdl_exports", ExportDef, name)
 
     def simulator(self, name: str) -> SimulatorDef:
         """Return the simulation engine of a name; others are a PluginError that lists the known ones."""

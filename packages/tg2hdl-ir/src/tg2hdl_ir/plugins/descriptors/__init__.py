@@ -21,6 +21,7 @@ from tg2hdl_ir.plugins.descriptors.fpga import BoardDef, FamilyDef, FlowDef, Mem
 from tg2hdl_ir.plugins.descriptors.tools import (
     CommandDef,
     DimensionDef,
+    ExportDef,
     FrontEndDef,
     ReportSection,
     SimulatorDef,
@@ -32,6 +33,7 @@ __all__ = [
     "BoardDef",
     "CommandDef",
     "DimensionDef",
+    "ExportDef",
     "Factory",
     "FamilyDef",
     "FlowDef",

@@ -1,4 +1,4 @@
-"""Descriptors of front ends, simulation engines, commands, sections of reports and dimensions of `tg2hdl.explore`."""
+"""Descriptors of front ends, simulation engines, commands, exports, sections of reports and dimensions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tg2hdl_ir.plugins.descriptors.factory import Factory
 
-__all__ = ["CommandDef", "DimensionDef", "FrontEndDef", "ReportSection", "SimulatorDef"]
+__all__ = ["CommandDef", "DimensionDef", "ExportDef", "FrontEndDef", "ReportSection", "SimulatorDef"]
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,27 @@ class CommandDef:
     name: str
     description: str
     command: Factory
+
+
+@dataclass(frozen=True)
+class ExportDef:
+    """A system that designs are exported to, such as LiteX.
+
+    Parameters
+    ----------
+    name : str
+        For ``--for`` and ``system=``.
+    files : Factory
+        ``(export: tg2hdl.export.Export) -> dict[str, str | bytes]``: the files of this system, by their paths in the
+        folder.
+    ports : tuple of str
+        Kinds of host ports that the system can be connected to; the first one is the default.
+    """
+
+    name: str
+    description: str
+    files: Factory
+    ports: tuple[str, ...]
 
 
 @dataclass(frozen=True)

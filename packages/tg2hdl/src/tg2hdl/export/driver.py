@@ -1,0 +1,26 @@
+"""The C driver under the name of a design, so that one program can have several."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from tg2hdl_top.register_map import RegisterMap
+
+__all__ = ["driver_files"]
+
+
+def driver_files(found: RegisterMap, name: str) -> dict[str, str]:
+    """``NAME.h``, ``NAME.c`` and ``NAME_registers.h``; functions begin with ``NAME_``, macros with that in capitals."""
+    folder = files("tg2hdl_host") / "c"
+
+    def renamed(text: str) -> str:
+        text = text.replace('"tg2hdl.h"', f'"{name}.h"').replace("registers.h", f"{name}_registers.h")
+        text = re.sub(r"\bTG2HDL_", f"{name.upper()}_", text)
+        return re.sub(r"\btg2hdl_", f"{name}_", text)
+
+    return {
+        f"driver/{name}.h": renamed((folder / "tg2hdl.h").read_text()),
+        f"driver/{name}.c": renamed((folder / "tg2hdl.c").read_text()),
+        f"driver/{name}_registers.h": renamed(found.c_header()),
+    }

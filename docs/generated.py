@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 
 from tg2hdl_ir import errors
 from tg2hdl_ir.passes.instrument import known_passes
-from tg2hdl_ir.pipeline import PIPELINE
+from tg2hdl_ir.pipeline import PIPELINE, STAGES
 from tg2hdl_ir.plugins import hookspecs
 from tg2hdl_ir.plugins.catalog import KINDS
 from tg2hdl_ir.plugins.registry import registry
@@ -72,11 +72,13 @@ def _errors() -> str:
 def _built_in() -> str:
     plugins = registry()
     lines = ["# What is built in", "", "## Passes", "", "In the order in which they run.", ""]
-    lines += ["| pass | description | term | on | parameters |", "|---|---|---|---|---|"]
-    others = [entry for entry in known_passes().values() if entry not in PIPELINE]
-    for entry in (*PIPELINE, *others):
-        needs = ", ".join(f"`{name}`" for name in entry.needs)
-        lines.append(f"| `{entry.name}` | {entry.description} | {entry.term} | {entry.scope} | {needs} |")
+    lines += ["| pass | stage | description | term | on | parameters |", "|---|---|---|---|---|---|"]
+    of_search = tuple(entry for entry in known_passes().values() if entry not in PIPELINE)
+    for stage, entries in {**STAGES, "search": of_search}.items():
+        for entry in entries:
+            needs = ", ".join(f"`{name}`" for name in entry.needs)
+            row = (f"`{entry.name}`", stage, entry.description, entry.term, entry.scope, needs)
+            lines.append(f"| {' | '.join(row)} |")
     lines += ["", "`tg2hdl ir-opt --pass NAME` runs one on printed IR."]
     tables: tuple[tuple[str, Any], ...] = (
         ("Simulation engines", plugins.simulators()),

@@ -54,9 +54,8 @@ def put(old: Any, new: Any) -> None:
             for name, value in list(vars(module).items()):
                 if value is old:
                     setattr(module, name, new)
-    for table in ("CANONICAL", "PIPELINE"):
-        entries = tuple(replace(e, run=new) if e.run is old else e for e in getattr(pipeline, table))
-        setattr(pipeline, table, entries)
+    for stage, entries in pipeline.STAGES.items():
+        pipeline.STAGES[stage] = tuple(replace(e, run=new) if e.run is old else e for e in entries)
 
 
 EDITS = [

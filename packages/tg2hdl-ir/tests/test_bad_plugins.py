@@ -74,6 +74,20 @@ BAD = {
         "hook tg2hdl_passes: PassDef 'p' has run='module.function'; "
         'hint: give a callable or "module:attribute"',
     ),
+    "a stage that does not exist": (
+        returns("tg2hdl_passes", "PassDef('p', '', 'a:b', stage='late')"),
+        "hook tg2hdl_passes: PassDef 'p' has stage='late'; "
+        "hint: give one of captured, canonical, lanes, registers",
+    ),
+    "candidates in a stage": (
+        returns("tg2hdl_passes", "PassDef('p', '', 'a:b', stage='lanes', proposes=True)"),
+        "hook tg2hdl_passes: PassDef 'p' has stage='lanes' and proposes=True; hint: leave out one of them",
+    ),
+    "other numbers in a stage": (
+        returns("tg2hdl_passes", "PassDef('p', '', 'a:b', stage='lanes', changes_numbers=True)"),
+        "hook tg2hdl_passes: PassDef 'p' has stage='lanes' and changes_numbers=True; "
+        "hint: leave out one of them",
+    ),
     "a forgotten hookimpl": (
         f"def tg2hdl_ops():\n    return [{op('lost')}]\n" + returns("tg2hdl_passes"),
         "hook tg2hdl_ops: tg2hdl_ops is not marked; hint: write @hookimpl before def tg2hdl_ops",

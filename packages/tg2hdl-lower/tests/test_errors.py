@@ -20,7 +20,9 @@ from tg2hdl_ir import (
 )
 from tg2hdl_ir.nodes import IRBufStore, LoopIR
 from tg2hdl_ir.parser import parse_kernel
-from tg2hdl_lower import CompiledKernel, LowerOptions, plan_kernel, planner
+from tg2hdl_ir.passes.instrument import Rewrite
+from tg2hdl_ir.pipeline import STAGES
+from tg2hdl_lower import CompiledKernel, LowerOptions, plan_kernel
 from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.memory.array import plan_array
 from tg2hdl_lower.memory.choose import plan_memory
@@ -209,7 +211,7 @@ def test_text_of_an_error(make, text):
 def test_a_pass_that_loses_a_store_is_found(monkeypatch):
     """Its hardware would return zeros."""
     plan_kernel(COPY)
-    monkeypatch.setattr(planner, "flatten", losing)
+    monkeypatch.setitem(STAGES, "lanes", (Rewrite("losing", "", losing), *STAGES["lanes"][1:]))
     with pytest.raises(IRVerificationError) as caught:
         plan_kernel(COPY)
     assert str(caught.value) == (

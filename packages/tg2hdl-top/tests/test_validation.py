@@ -23,7 +23,7 @@ from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.golden.kernel import evaluate_within
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
-from tg2hdl_lower import plan_kernel, planner
+from tg2hdl_lower import plan_kernel
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.testing import I8, I32, buffer, changed_pass, elementwise, gemv, layer
@@ -105,7 +105,7 @@ def with_sum(kernel):
 
 def test_a_wrong_pass_of_planning_is_named():
     with (
-        changed_pass(planner, "forward_registers", with_minimum),
+        changed_pass("forward-registers", with_minimum),
         pytest.raises(ValidationError) as caught,
     ):
         compile_program(PROGRAM)
@@ -129,7 +129,7 @@ def test_lost_elements_are_seen_where_few_iterations_are_evaluated():
     program = ProgramIR("p", buffers, (KernelCall(elementwise("max", 1, 1500), (1, 0)),), (1,))
     for mode in ("auto", "full"):
         with (
-            changed_pass(planner, "forward_registers", without_the_middle),
+            changed_pass("forward-registers", without_the_middle),
             pytest.raises(ValidationError, match=r"1 of 1,500 elements differ, first at 700"),
         ):
             compile_program(program, CompileOptions(validate=mode))
@@ -204,7 +204,7 @@ def test_of_large_programs_some_elements_are_compared(multipliers):
 
 def test_a_wrong_pass_is_refused_and_named_in_large_programs():
     with (
-        changed_pass(planner, "forward_registers", with_sum),
+        changed_pass("forward-registers", with_sum),
         pytest.raises(ValidationError, match=r"kernel gemv as planned, buffer .* elements differ") as caught,
     ):
         compile_program(large(), CompileOptions(validate="auto", multipliers=4))
@@ -293,7 +293,7 @@ def test_joined_plans_are_compared_with_their_kernels():
     found = join().validation
     assert (found.inputs, found.kernels, found.whole) == (("distinct", "negative"), 2, 2)
     assert join("off").validation.inputs == ()
-    with changed_pass(planner, "forward_registers", with_minimum):
+    with changed_pass("forward-registers", with_minimum):
         with pytest.raises(ValidationError) as caught:
             join()
         join("off")

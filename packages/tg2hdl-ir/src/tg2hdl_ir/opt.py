@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,34 +26,45 @@ from tg2hdl_ir.passes.partial_sums import find_sum, split_sum
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.passes.unroll import unroll
-from tg2hdl_ir.pipeline import PIPELINE, pass_names, proposed_forms, rewrite_kernel
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.pipeline import STAGES, pass_names, rewrites
 from tg2hdl_ir.printer import format_program
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.verifier import verify
 
-__all__ = ["PARAMETERS", "rewrite_text", "rewritten_forms"]
+__all__ = ["PARAMETERS", "alone", "rewrite_text", "rewritten_forms", "rewritten_program", "with_contents"]
 
 Options: TypeAlias = Mapping[str, Sequence[int]]
 Forms: TypeAlias = list[tuple[KernelIR, ...]]
 
-PARAMETERS: dict[str, dict[str, str]] = {
-    "split-axis": {"axis": "the innermost one", "inner": "2"},
-    "unroll": {"axis": "the innermost one", "lanes": "2"},
-    "interleave": {"axis": "an independent one above a sum", "tile": "2"},
-    "lead-in": {"axis": "the innermost one", "count": "1"},
-    "follow": {"buffer": "the last one", "lanes": "2 of the outermost loop, 1 of others"},
-    "idle-steps": {"level": "1", "steps": "2"},
-    "pack-products": {"limit": "1"},
-    "balance": {"floats": "0"},
-    "clear-with-last": {"floats": "1"},
-    "constant-taps": {"bN": "contents of buffer N"},
-    "phases": {"joined": "0"},
-    "cut-kernel": {"place": "0"},
-    "cut-products": {"place": "0"},
-    "split-sum": {"parts": "4"},
-}
+PARAMETERS: dict[str, dict[str, str]] = {}
 """Parameters of each rewrite that has any, with the default in words."""
+
+_ADAPTERS: dict[str, Callable[[Any, Options], Any]] = {}
+"""How the parameters of a rewrite are made of the options; the others take a kernel or a program."""
+
+_F = TypeVar("_F", bound=Callable[[Any, Options], Any])
+
+
+def alone(name: str, **parameters: str) -> Callable[[_F], _F]:
+    """Enter a function that runs a rewrite without the compiler around it.
+
+    The function is ``(kernel, options) -> list of tuples of KernelIR``, or ``(program, options) -> ProgramIR``.
+
+    Parameters
+    ----------
+    name : str
+        Of the rewrite.
+    parameters : str
+        What it reads from the options, with the default in words.
+    """
+
+    def mark(function: _F) -> _F:
+        _ADAPTERS[name] = function
+        if parameters:
+            PARAMETERS[name] = parameters
+        return function
+
+    return mark
 
 
 def rewrite_text(text: str, names: Sequence[str], options: Options | None = None, form: int = 1) -> str:
@@ -61,7 +73,7 @@ def rewrite_text(text: str, names: Sequence[str], options: Options | None = None
     Parameters
     ----------
     text : str
-        A kernel or a program, as `format` prints it.
+        A kernel or a program, as `format` prints it; the weights of a program hold 1, 2, ..., 7, 1, 2, ...
     names : sequence of str
         Rewrites, of this package or of plugins.
     options : mapping of str to sequence of int, optional
@@ -77,9 +89,9 @@ def rewrite_text(text: str, names: Sequence[str], options: Options | None = None
     options = dict(options or {})
     _check(names, options)
     if text.lstrip().startswith("program"):
-        program = parse_program(text)
+        program = with_contents(parse_program(text))
         for name in names:
-            program = _rewritten_program(name, program)
+            program = rewritten_program(name, program, options)
         return format_program(program)
     kernels = [parse_kernel(text)]
     for name in names:
@@ -108,14 +120,37 @@ def _check(names: Sequence[str], options: Options) -> None:
             raise InputError(f"{', '.join(names)} has no parameter {key!r}", hint=hint)
 
 
-def _rewritten_program(name: str, program: ProgramIR) -> ProgramIR:
+def with_contents(program: ProgramIR) -> ProgramIR:
+    """The program whose weights have contents, which its text does not have: 1, 2, 3, ..., 7, 1, 2, ..."""
+    buffers = [
+        replace(b, initial=(1 + np.arange(b.depth) % 7).astype(b.dtype.numpy()).reshape(b.shape))
+        if b.role == "weight" and b.initial is None
+        else b
+        for b in program.buffers
+    ]
+    return replace(program, buffers=tuple(buffers))
+
+
+def rewritten_program(name: str, program: ProgramIR, options: Options) -> ProgramIR:
+    """What a rewrite makes of a program, whose weights have contents.
+
+    Parameters
+    ----------
+    options : mapping of str to sequence of int
+        See `PARAMETERS`.
+
+    Raises
+    ------
+    InputError
+        When the rewrite is one of kernels.
+    """
     rewrite = known_passes().get(name)
-    if rewrite is None or rewrite.scope != "program" or rewrite not in PIPELINE:
-        raise InputError(
-            f"{name} is run on kernels, or needs the planner", hint="give a kernel, or another rewrite"
-        )
-    made = rewrite.run(program)
+    if rewrite is None or rewrite.scope != "program":
+        raise InputError(f"{name} is run on kernels", hint="give a kernel, or a rewrite of programs")
+    made = _ADAPTERS[name](program, options) if name in _ADAPTERS else rewrite.run(program)
     found: ProgramIR = made[0] if isinstance(made, tuple) else made
+    for kernel in {call.kernel: None for call in found.calls}:
+        verify(kernel)
     return found
 
 
@@ -133,20 +168,11 @@ def rewritten_forms(name: str, kernel: KernelIR, options: Options) -> Forms:
         When the rewrite is one of programs, or of the search.
     """
     verify(kernel)
-    for definition in registry().passes():
-        if definition.name == name:
-            if definition.proposes:
-                return proposed_forms(kernel, definition)
-            return [(rewrite_kernel(kernel, [definition]),)]
-    forms: Forms
-    if name in _ADAPTERS:
-        forms = _ADAPTERS[name](kernel, options)
-    else:
-        rewrite = known_passes()[name]
-        if rewrite.scope != "kernel" or rewrite not in PIPELINE:
-            raise InputError(f"{name} is run on programs", hint="give a program, or a rewrite of kernels")
-        made = rewrite.run(kernel)
-        forms = made if isinstance(made, list) else [(made,)]
+    entries = (entry for stage in ("captured", *STAGES) for entry in rewrites(stage))
+    rewrite = next((entry for entry in entries if entry.name == name), None)
+    if rewrite is None or rewrite.scope != "kernel":
+        raise InputError(f"{name} is run on programs", hint="give a program, or a rewrite of kernels")
+    forms: Forms = _ADAPTERS[name](kernel, options) if name in _ADAPTERS else rewrite.candidates(kernel)
     for form in forms:
         for part in form:
             verify(part)
@@ -164,15 +190,18 @@ def _innermost(kernel: KernelIR, options: Options) -> int:
     return _one(options, "axis", axes[-1] if axes else 0)
 
 
+@alone("split-axis", axis="the innermost one", inner="2")
 def _split(kernel: KernelIR, options: Options) -> Forms:
     return [(split_axis(kernel, _innermost(kernel, options), _one(options, "inner", 2)),)]
 
 
+@alone("unroll", axis="the innermost one", lanes="2")
 def _unroll(kernel: KernelIR, options: Options) -> Forms:
     axis, lanes = _innermost(kernel, options), _one(options, "lanes", 2)
     return [(unroll(flatten(kernel), analyze_axes(kernel), {axis: lanes}),)]
 
 
+@alone("interleave", axis="an independent one above a sum", tile="2")
 def _interleave(kernel: KernelIR, options: Options) -> Forms:
     info, flat = analyze_axes(kernel), flatten(kernel)
     axes = [
@@ -185,12 +214,14 @@ def _interleave(kernel: KernelIR, options: Options) -> Forms:
     return [(interleave(flat, info, _one(options, "axis", axes[-1]), _one(options, "tile", 2)),)]
 
 
+@alone("lead-in", axis="the innermost one", count="1")
 def _lead_in(kernel: KernelIR, options: Options) -> Forms:
     flat = flatten(kernel)
     loads = [s for s in flat.loop_tree.statements() if isinstance(s, IRBufLoad)]
     return [(lead_in(flat, {_innermost(kernel, options): _one(options, "count", 1)}, loads),)]
 
 
+@alone("follow", buffer="the last one", lanes="2 of the outermost loop, 1 of others")
 def _follow(kernel: KernelIR, options: Options) -> Forms:
     buffer = _one(options, "buffer", kernel.buffers[-1].idx)
     loops = [loop.bound for loop in kernel.loop_tree.walk() if loop.counter is not None]
@@ -201,15 +232,18 @@ def _follow(kernel: KernelIR, options: Options) -> Forms:
     return [] if made is None else [(made,)]
 
 
+@alone("idle-steps", level="1", steps="2")
 def _idle(kernel: KernelIR, options: Options) -> Forms:
     return [(with_idle_steps(flatten(kernel), _one(options, "level", 1), _one(options, "steps", 2)),)]
 
 
+@alone("pack-products", limit="1")
 def _pack(kernel: KernelIR, options: Options) -> Forms:
     ranges = {b.idx: (b.dtype.min_value, b.dtype.max_value) for b in kernel.buffers if not b.dtype.is_float}
     return [(pack_products(kernel, _one(options, "limit", 1), ranges),)]
 
 
+@alone("constant-taps", bN="contents of buffer N")
 def _taps(kernel: KernelIR, options: Options) -> Forms:
     contents = {
         b.idx: np.array(options[f"b{b.idx}"], b.dtype.numpy())
@@ -220,48 +254,35 @@ def _taps(kernel: KernelIR, options: Options) -> Forms:
     return [] if made is kernel else [(made,)]
 
 
+@alone("phases", joined="0")
 def _phases(kernel: KernelIR, options: Options) -> Forms:
     finite = frozenset(b.idx for b in kernel.buffers)
     return phase_forms(kernel, finite, joined=bool(_one(options, "joined", 0)))
 
 
+@alone("cut-kernel", place="0")
 def _cut_kernel(kernel: KernelIR, options: Options) -> Forms:
     places = list(kernel_cuts.cut_places(kernel))
     return [kernel_cuts.cut_kernel(kernel, p)[:2] for p in places[_one(options, "place", 0) :][:1]]
 
 
+@alone("cut-products", place="0")
 def _cut_products(kernel: KernelIR, options: Options) -> Forms:
     places = list(products.product_cuts(kernel))
     return [products.cut_products(kernel, p)[:2] for p in places[_one(options, "place", 0) :][:1]]
 
 
+@alone("split-sum", parts="4")
 def _split_sum(kernel: KernelIR, options: Options) -> Forms:
     found = find_sum(kernel)
     return [] if found is None else [split_sum(kernel, found, _one(options, "parts", 4))[:2]]
 
 
+@alone("balance", floats="0")
 def _balance(kernel: KernelIR, options: Options) -> Forms:
     return [(known_passes()["balance"].run(kernel, regroup_floats=bool(_one(options, "floats", 0))),)]
 
 
+@alone("clear-with-last", floats="1")
 def _clear(kernel: KernelIR, options: Options) -> Forms:
     return [(known_passes()["clear-with-last"].run(kernel, floats=bool(_one(options, "floats", 1))),)]
-
-
-_ADAPTERS: dict[str, Callable[[KernelIR, Options], Any]] = {
-    "split-axis": _split,
-    "unroll": _unroll,
-    "interleave": _interleave,
-    "lead-in": _lead_in,
-    "follow": _follow,
-    "idle-steps": _idle,
-    "pack-products": _pack,
-    "balance": _balance,
-    "clear-with-last": _clear,
-    "constant-taps": _taps,
-    "phases": _phases,
-    "cut-kernel": _cut_kernel,
-    "cut-products": _cut_products,
-    "split-sum": _split_sum,
-}
-"""How the parameters of a rewrite are made of the options; the others take a kernel."""

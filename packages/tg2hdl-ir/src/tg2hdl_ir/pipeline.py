@@ -1,13 +1,14 @@
-"""The table of all rewrites of this package from capture to plan, in the order in which they run.
+"""The table of all rewrites of this package from capture to plan, by stage, in the order in which they run.
 
-Those of `tg2hdl_top` rewrite programs where that is worth it (see `pass_names`).  The planner runs some passes of the
-plan several times, with different lanes and interleaving, and selects one of the results.
+The search and the planner run what the table has: `run_stage` and `Rewrite.candidates`.  Rewrites of plugins are in
+it too.  Those of `tg2hdl_top` rewrite programs where that is worth it (see `pass_names`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
@@ -55,15 +56,15 @@ from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.verifier import verify
 
 __all__ = [
-    "CANONICAL",
     "PIPELINE",
-    "PLANNING",
+    "STAGES",
     "ChangeLog",
     "canonicalize",
     "pass_names",
-    "proposed_forms",
     "rewrite_kernel",
     "rewrite_program",
+    "rewrites",
+    "run_stage",
 ]
 
 
@@ -71,80 +72,94 @@ def _table(*functions: Callable[..., Any]) -> tuple[Rewrite, ...]:
     return tuple(map(pass_of, functions))
 
 
-CANONICAL: tuple[Rewrite, ...] = _table(
-    expand_mulacc,
-    choose_signs,
-    gate_outside_accesses,
-    simplify_gated_addresses,
-    add_alternatives,
-    drop_single_indices,
-    guard_loops,
-    set_initial_registers,
-    split_loops,
-)
-"""Bring a kernel into the form that analyses and planning start from."""
-
-PLANNING: tuple[Rewrite, ...] = (
-    # The loops of the chosen lanes, then one flat sequence of steps.
-    *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
-    # One that keeps the pace of another kernel.
-    *_table(in_order, with_idle_steps),
-    # The registers of that sequence.
-    *_table(forward_registers, balance, choose_initial_late, clear_with_last),
-)
-"""Make the kernel of a plan, again for each plan that is tried."""
-
-PIPELINE: tuple[Rewrite, ...] = (
-    # First the passes of plugins, by their own `order`: see `rewrite_program`. Then a program's weights.
-    *_table(fold_scales, hoist_weights),
-    *CANONICAL,
+STAGES: dict[str, tuple[Rewrite, ...]] = {
+    # First "captured", which has passes of plugins only: see `rewrite_program`.  Then tables instead of weights.
+    "weights": _table(fold_scales, hoist_weights),
+    # The form that analyses and planning start from, of captured kernels and of all that are made of them.
+    "canonical": _table(
+        expand_mulacc,
+        choose_signs,
+        gate_outside_accesses,
+        simplify_gated_addresses,
+        add_alternatives,
+        drop_single_indices,
+        guard_loops,
+        set_initial_registers,
+        split_loops,
+    ),
     # Equal kernels of a program.
-    *_table(with_common_kernels, with_bound_values),
-    # A kernel, where that takes fewer cycles: another form, or two, canonicalized again.
-    *_table(scan_forms, merge_branches, producer_forms, phase_forms, section_forms, split_divided_loops),
-    *_table(with_constant_taps, start_at_bias, cut_kernel, cut_products, split_sum),
-    *PLANNING,
-)
+    "calls": _table(with_common_kernels, with_bound_values),
+    # Candidates of the search for a kernel, by its steps; of forms the first rewrite that has any, and all of plugins.
+    "merges": _table(merge_branches),
+    "producers": _table(producer_forms),
+    "forms": _table(scan_forms, phase_forms, section_forms, split_divided_loops, with_constant_taps),
+    "cuts": _table(start_at_bias, cut_kernel, cut_products, split_sum),
+    # One flat sequence of steps with the chosen lanes, of each kernel that is planned.
+    "lanes": _table(flatten, unroll, pack_products),
+    # Other loops for these steps: the planner tries several.
+    "loops": _table(lead_in, interleave, in_order, with_idle_steps),
+    # The registers of a sequence of steps, before it is scheduled.
+    "registers": _table(forward_registers, balance, choose_initial_late, clear_with_last),
+    # Parts of other rewrites.
+    "parts": _table(split_axis, hold_overwritten_loads),
+}
+"""All rewrites of this package by stage, in the order in which they run."""
+
+PIPELINE: tuple[Rewrite, ...] = tuple(chain.from_iterable(STAGES.values()))
 
 
-def canonicalize(kernel: KernelIR) -> KernelIR:
-    """Apply the passes of `CANONICAL`."""
-    for entry in CANONICAL:
-        kernel = entry.run(kernel)
+def rewrites(stage: str) -> tuple[Rewrite, ...]:
+    """The rewrites of a stage, those of plugins last."""
+    return *STAGES.get(stage, ()), *map(_of_plugin, _definitions(stage))
+
+
+def run_stage(stage: str, kernel: KernelIR, **facts: Any) -> KernelIR:
+    """Run the rewrites of a stage in order.
+
+    Parameters
+    ----------
+    facts
+        What they need, by name: see `Rewrite.needs`.  Those of which one is None are left out.
+    """
+    for entry in rewrites(stage):
+        given = entry.given(facts)
+        if all(value is not None for value in given.values()):
+            kernel = entry.run(kernel, **given)
     return kernel
 
 
+def canonicalize(kernel: KernelIR) -> KernelIR:
+    """Bring a kernel into the form that analyses and planning start from."""
+    return run_stage("canonical", kernel)
+
+
 def rewrite_kernel(kernel: KernelIR, passes: Sequence[PassDef] | None = None) -> KernelIR:
-    """Run the passes of all plugins in order, or some of them, verifying after each.
+    """Run the passes of plugins on a captured kernel in order, or some of them, verifying after each.
 
     Raises
     ------
     PluginError
         When a pass raises, or returns something else than a kernel that keeps the rules of the IR.
     """
-    for definition in _rewriting() if passes is None else passes:
-        made = _run(definition, kernel)
-        applied(definition.name, kernel, made)
-        kernel = made
+    for definition in _definitions("captured") if passes is None else passes:
+        kernel = _of_plugin(definition).run(kernel)
     return kernel
 
 
-def _rewriting() -> list[PassDef]:
-    return [definition for definition in registry().passes() if not definition.proposes]
+def _definitions(stage: str) -> list[PassDef]:
+    return [definition for definition in registry().passes() if definition.place == stage]
 
 
-def proposed_forms(kernel: KernelIR, definition: PassDef) -> list[tuple[KernelIR, ...]]:
-    """Verified candidates that the pass of a plugin proposes for a kernel.
+def _of_plugin(definition: PassDef) -> Rewrite:
+    """The rewrite of a plugin, whose faults name it."""
 
-    Raises
-    ------
-    PluginError
-        When the pass raises, or returns something else than kernels that keep the rules of the IR.
-    """
-    forms: list[tuple[KernelIR, ...]] = _run(definition, kernel)
-    for form in forms:
-        applied(definition.name, kernel, form)
-    return forms
+    def run(kernel: KernelIR) -> Any:
+        made = _run(definition, kernel)
+        for form in made if definition.proposes else [made]:
+            applied(definition.name, kernel, form)
+        return made
+
+    return Rewrite(definition.name, definition.description, run, definition.term)
 
 
 def _run(definition: PassDef, kernel: KernelIR) -> Any:
@@ -185,7 +200,7 @@ def _run(definition: PassDef, kernel: KernelIR) -> Any:
 
 def rewrite_program(program: ProgramIR, passes: Sequence[PassDef] | None = None) -> ProgramIR:
     """Run the passes of all plugins, or some of them, on every kernel; calls of one kernel share the result."""
-    passes = _rewriting() if passes is None else passes
+    passes = _definitions("captured") if passes is None else passes
     if not passes:
         return program
     kernels = {kernel: rewrite_kernel(kernel, passes) for kernel in {c.kernel: None for c in program.calls}}

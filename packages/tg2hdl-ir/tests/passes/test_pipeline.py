@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 import tg2hdl_ir.passes
-from tg2hdl_ir import IRVerificationError, KernelIR
+from tg2hdl_ir import IRVerificationError, KernelIR, PassDef, hookimpl, registry
 from tg2hdl_ir.passes.instrument import Rewrite, ir_pass, watch_passes
-from tg2hdl_ir.pipeline import CANONICAL, PIPELINE, ChangeLog, canonicalize, pass_names
+from tg2hdl_ir.pipeline import PIPELINE, STAGES, ChangeLog, canonicalize, pass_names, rewrites, run_stage
 from tg2hdl_ir.testing.samples import matmul
 
 
@@ -43,7 +43,7 @@ def test_watchers_see_each_pass_in_order():
         canonicalize(some_kernel())
     canonicalize(some_kernel())
     inner = {"split-axis"}
-    assert [name for name in seen if name not in inner] == [entry.name for entry in CANONICAL]
+    assert [name for name in seen if name not in inner] == [entry.name for entry in STAGES["canonical"]]
 
 
 @ir_pass("break", "makes a wrong kernel")
@@ -66,3 +66,61 @@ def test_the_log_names_passes_that_changed_something():
     log("equal", kernel, replace(kernel))
     log("other", kernel, replace(kernel, registers=(), buffers=kernel.buffers[:1]))
     assert log.changes == {kernel.name: ["other"]}
+
+
+def test_what_the_table_has_is_what_runs(monkeypatch):
+    seen = []
+
+    def noted(kernel):
+        seen.append(kernel.name)
+        return kernel
+
+    own = tuple(Rewrite("noted", "", noted) if e.name == "guard-loops" else e for e in STAGES["canonical"])
+    monkeypatch.setitem(STAGES, "canonical", own)
+    canonicalize(some_kernel())
+    assert seen == [some_kernel().name]
+
+
+def test_a_rewrite_gets_the_facts_that_it_needs_and_is_left_out_where_one_is_none(monkeypatch):
+    seen = []
+
+    def noted(kernel, info, limit=3):
+        seen.append((info, limit))
+        return kernel
+
+    monkeypatch.setitem(STAGES, "lanes", (Rewrite("noted", "", noted),))
+    run_stage("lanes", some_kernel(), info=1, other=2)
+    run_stage("lanes", some_kernel(), info=1, limit=None)
+    run_stage("lanes", some_kernel(), info=1, limit=4)
+    assert seen == [(1, 3), (1, 4)]
+
+
+def test_candidates_are_forms_of_kernels():
+    kernel = some_kernel()
+    made = {
+        "same": (lambda kernel: kernel, []),
+        "none": (lambda kernel: None, []),
+        "list": (lambda kernel: [kernel, (kernel, kernel)], [(kernel,), (kernel, kernel)]),
+        "cut": (lambda kernel: (kernel, kernel, 7), [(kernel, kernel)]),
+    }
+    for run, expected in made.values():
+        assert Rewrite("r", "", run).candidates(kernel, unknown=1) == expected
+    other = replace(kernel)
+    assert Rewrite("r", "", lambda kernel: other).candidates(kernel) == [(other,)]
+
+
+def test_a_plugins_pass_runs_in_its_stage_after_ours():
+    def renamed(kernel):
+        return replace(kernel, name=f"{kernel.name}_seen")
+
+    class Plugin:
+        @hookimpl
+        def tg2hdl_passes(self):
+            return [PassDef("seen", "", renamed, stage="canonical", term="renaming")]
+
+    with registry().extended(Plugin(), distribution="dist"):
+        assert [entry.name for entry in rewrites("canonical")][-1] == "seen"
+        assert rewrites("canonical")[-1].term == "renaming"
+        assert "seen" not in [entry.name for entry in rewrites("captured")]
+        assert canonicalize(some_kernel()).name == "matmul_seen"
+    assert canonicalize(some_kernel()).name == "matmul"

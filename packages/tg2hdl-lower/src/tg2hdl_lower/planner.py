@@ -12,15 +12,8 @@ from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import BudgetError, InputError, IRVerificationError
 from tg2hdl_ir.nodes import IRBufStore, KernelIR
-from tg2hdl_ir.passes.balance import balance
-from tg2hdl_ir.passes.clearing import clear_with_last
-from tg2hdl_ir.passes.flatten import flatten
-from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.interleave import interleave
-from tg2hdl_ir.passes.pack_products import pack_products
-from tg2hdl_ir.passes.registers import forward_registers
-from tg2hdl_ir.passes.unroll import unroll
-from tg2hdl_ir.pipeline import canonicalize
+from tg2hdl_ir.pipeline import canonicalize, run_stage
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.dataflow.binding import Binder
 from tg2hdl_lower.dataflow.dataflow import Dataflow
@@ -247,10 +240,11 @@ class Planning:
         kernel = canonicalize(kernel)
         info = analyze_axes(kernel, regroup_floats=options.float_order == "relaxed")
         memory = {b.idx: b.dtype for b in kernel.buffers} | (storage or {})
-        registers = accumulator_ranges(kernel, element_ranges(memory))
-        flat = unroll(flatten(kernel), info, lanes or {})
-        if options.budget is not None:
-            flat = pack_products(flat, options.budget, element_ranges(memory))
+        ranges = element_ranges(memory)
+        registers = accumulator_ranges(kernel, ranges)
+        flat = run_stage(
+            "lanes", kernel, info=info, factors=lanes or {}, limit=options.budget, buffers=ranges
+        )
         _check_stores(kernel, flat)
         complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
         memories = Memories(complete, memory, roles or {}, options.family, options.timing.read_latency)
@@ -321,13 +315,13 @@ class Planning:
     def _dataflow(self, kernel: KernelIR) -> tuple[KernelIR, Dataflow]:
         """The kernel as it is scheduled, and its nodes with units of their own."""
         registers, options = self.registers, self.options
-        kernel = balance(forward_registers(kernel), regroup_floats=options.float_order == "relaxed")
+        relaxed = options.float_order == "relaxed"
+        kernel = run_stage("registers", kernel, regroup_floats=relaxed, floats=not self.chained)
         known = {
             r.idx: registers[origin]
             for r in kernel.registers
             if (origin := r.idx if r.origin is None else r.origin) in registers
         }
-        kernel = clear_with_last(choose_initial_late(kernel), floats=not self.chained)
         flow = build_dataflow(kernel, self.memories, known, Binder(options, kernel.where))
         flow = bind_products(replay_loads(flow), options.timing.product_latency)
         flow = bind_constant_products(flow)

@@ -19,8 +19,8 @@ __all__ = [
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,8 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
-from tg2hdl_ir.passes.instrument import enter, ir_pass, pass_of
+from tg2hdl_ir.passes.instrument import enter, ir_pass
+from tg2hdl_ir.pipeline import STAGES
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import TopModule, compile_program
 
@@ -177,26 +178,26 @@ def layer() -> tuple[ProgramIR, Any, Any]:
 
 
 @contextmanager
-def changed_pass(module: ModuleType, name: str, change: Callable[[KernelIR], KernelIR]) -> Iterator[None]:
-    """Change each result of a pass inside the context, under the same name in the table of passes.
+def changed_pass(name: str, change: Callable[[KernelIR], KernelIR]) -> Iterator[None]:
+    """Change each result of a rewrite of kernels inside the context, in the table that runs.
 
     Parameters
     ----------
-    module : module
-        The module that runs the pass.
     name : str
-        The pass as this module imports it.
+        Of the rewrite.
     """
-    right = getattr(module, name)
-    entry = pass_of(right)
+    (stage,) = (stage for stage, entries in STAGES.items() if any(e.name == name for e in entries))
+    right = STAGES[stage]
+    entry = next(e for e in right if e.name == name)
 
-    @wraps(right)
+    @wraps(entry.run)
     def changed(kernel: KernelIR, *args: Any, **options: Any) -> KernelIR:
-        return change(right(kernel, *args, **options))
+        return change(entry.run(kernel, *args, **options))
 
+    wrong = replace(entry, run=ir_pass(entry.name, entry.description, term=entry.term)(changed))
     try:
-        setattr(module, name, ir_pass(entry.name, entry.description, term=entry.term)(changed))
+        STAGES[stage] = tuple(wrong if e is entry else e for e in right)
         yield
     finally:
-        setattr(module, name, right)
+        STAGES[stage] = right
         enter(entry)

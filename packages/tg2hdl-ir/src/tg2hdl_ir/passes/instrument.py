@@ -7,11 +7,11 @@ this project set, every kernel is verified after every rewrite, so that a bug is
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import signature
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -72,10 +72,28 @@ class Rewrite:
         """``kernel`` or ``program``: what it is given."""
         return "kernel" if next(iter(signature(self.run).parameters)) == "kernel" else "program"
 
-    @property
+    @cached_property
     def needs(self) -> tuple[str, ...]:
         """Its further parameters, which the planner or the search decides."""
         return tuple(signature(self.run).parameters)[1:]
+
+    def given(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of some facts, by name, that it needs."""
+        return {name: facts[name] for name in self.needs if name in facts}
+
+    def candidates(self, kernel: KernelIR, **facts: Any) -> list[tuple[KernelIR, ...]]:
+        """Forms that it makes of a kernel; empty where it does not apply.
+
+        Parameters
+        ----------
+        facts
+            Among them what it needs.
+        """
+        made = self.run(kernel, **self.given(facts))
+        if not isinstance(made, list):
+            made = [] if made is None or made is kernel else [made]
+        forms = [form if isinstance(form, tuple) else (form,) for form in made]
+        return [tuple(part for part in form if isinstance(part, KernelIR)) for form in forms]
 
     @property
     def distribution(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, BoardDef, FamilyDef, OpDef, TargetDef
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, BoardDef, FamilyDef, OpDef, PassDef, TargetDef
 
 __all__ = ["find_fault"]
 
@@ -42,6 +42,7 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Factory": (_is_factory, 'a callable or "module:attribute"'),
     "Factory | None": (lambda v: v is None or _is_factory(v), 'a callable, "module:attribute" or None'),
 }
+_PASS_STAGES = ("captured", "canonical", "lanes", "registers")
 _LEAST = {"arity": 1, "latency": 0, "ii": 1, "lut": 0, "ff": 0, "dsp": 0, "bram": 0, "bram_bits": 0}
 
 
@@ -65,6 +66,12 @@ def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
         return f"{label} has no usable name", "use letters, digits and . _ - + : /"
     if isinstance(descriptor, ArithmeticUnit) and not 1 <= len(descriptor.operands) <= 3:
         return f"{label} has {len(descriptor.operands)} operands", "give one to three"
+    if isinstance(descriptor, PassDef):
+        if descriptor.stage not in _PASS_STAGES:
+            return f"{label} has stage={descriptor.stage!r:.80}", f"give one of {', '.join(_PASS_STAGES)}"
+        if descriptor.stage != "captured" and (descriptor.proposes or descriptor.changes_numbers):
+            other = "proposes" if descriptor.proposes else "changes_numbers"
+            return f"{label} has stage={descriptor.stage!r} and {other}=True", "leave out one of them"
     if isinstance(descriptor, FamilyDef):
         for part in descriptor.parts:
             if part.family != descriptor.name:

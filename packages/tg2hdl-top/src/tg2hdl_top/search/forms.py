@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.constant_taps import with_constant_taps
-from tg2hdl_ir.passes.divided import split_divided_loops
-from tg2hdl_ir.passes.merge_branches import merge_branches
-from tg2hdl_ir.passes.phases import phase_forms
-from tg2hdl_ir.passes.producers import producer_forms
-from tg2hdl_ir.passes.scan import scan_forms
-from tg2hdl_ir.passes.sections import section_forms
-from tg2hdl_ir.pipeline import canonicalize, proposed_forms
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.pipeline import STAGES, canonicalize, rewrites
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.decisions import Alternative, Cost, decide
@@ -34,6 +26,7 @@ PHASES = 4
 """Phases of a transposed convolution with strides of 2."""
 
 _Forms = list[tuple[KernelIR, ...]]
+_Named = list[tuple[str, tuple[KernelIR, ...]]]
 
 
 @search_step("choose-merges", "branches share products where that takes fewer cycles", term="branch fusion")
@@ -43,8 +36,7 @@ def with_merged_branches(form: Form, options: CompileOptions) -> Form:
         return form
 
     def choose(program: ProgramIR, call: KernelCall) -> Choice:
-        found = _merged(call.kernel)
-        return _fewest(program, call, [("merge-branches", form) for form in found], True, options)
+        return _fewest(program, call, _named("merges", call.kernel), True, options)
 
     return rewritten(form, "choose-merges", choose)
 
@@ -56,15 +48,14 @@ def with_producers(form: Form, options: CompileOptions) -> Form:
         return form
 
     def choose(program: ProgramIR, call: KernelCall) -> Choice:
-        found = _produced(call.kernel)
-        return _fewest(program, call, [("producers", kernels) for kernels in found], True, options)
+        return _fewest(program, call, _named("producers", call.kernel), True, options)
 
     return rewritten(form, "choose-producers", choose, prefix="produced")
 
 
 def forms_with_fewer_products(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
     """The forms of `with_merged_branches` and `with_producers`, whichever of them a search takes."""
-    return [*_merged(kernel), *_produced(kernel)]
+    return [form for stage in ("merges", "producers") for _, form in _named(stage, kernel)]
 
 
 @search_step("choose-forms", "kernels get the form that takes the fewest cycles")
@@ -90,37 +81,33 @@ def _best_form(
 ) -> Choice:
     """The kernels of another form where that takes fewer cycles; the kernel itself otherwise."""
     kernel = call.kernel
-    rewrite, forms = _forms(program, kernel, fixed, options)
-    named = [(rewrite, form) for form in _canonical(forms)]
-    for definition in registry().passes():
-        if definition.proposes:
-            proposed = _canonical(proposed_forms(kernel, definition))
-            named += [(definition.name, form) for form in proposed]
+    buffers = {slot: program.buffers[number] for slot, number in fixed.items()}
+    named = _first_forms(kernel, buffers, options)
+    for entry in rewrites("forms")[len(STAGES["forms"]) :]:
+        named += [(entry.name, form) for form in _canonical(entry.candidates(kernel))]
     # A section may be worth it although the whole was not.
     cuts = not {name for name, _ in named} <= {"scan", "phases", "constant-taps"}
     return _fewest(program, call, named, cuts, options)
 
 
-def _merged(kernel: KernelIR) -> _Forms:
-    def make() -> _Forms:
-        merged = merge_branches(kernel)
-        return [] if merged is kernel else _canonical([(merged,)])
+def _named(stage: str, kernel: KernelIR) -> _Named:
+    """The canonical candidates of a stage that depends on the kernel only, by the names of their rewrites."""
 
-    return remembered((kernel, "merge-branches"), make)
+    def make() -> _Named:
+        found = [(entry.name, form) for entry in rewrites(stage) for form in entry.candidates(kernel)]
+        return [(name, tuple(map(canonicalize, form))) for name, form in found]
 
-
-def _produced(kernel: KernelIR) -> _Forms:
-    return remembered((kernel, "producers"), lambda: _canonical(producer_forms(kernel)))
+    return remembered((kernel, stage), make)
 
 
 def _canonical(forms: _Forms) -> _Forms:
-    return [tuple(canonicalize(part) for part in form) for form in forms]
+    return [tuple(map(canonicalize, form)) for form in forms]
 
 
 def _fewest(
     program: ProgramIR,
     call: KernelCall,
-    named: list[tuple[str, tuple[KernelIR, ...]]],
+    named: _Named,
     cuts: bool,
     options: CompileOptions,
 ) -> Choice:
@@ -148,23 +135,17 @@ def _fewest(
     return Choice(taken or (kernel,), decision)
 
 
-def _forms(
-    program: ProgramIR, kernel: KernelIR, fixed: dict[int, int], options: CompileOptions
-) -> tuple[str, _Forms]:
-    """The first rewrite that has forms of a kernel, and these."""
-    contents = {n: b.initial for n in fixed if (b := program.buffers[fixed[n]]).initial is not None}
-    finite = frozenset(slot for slot, number in fixed.items() if _is_finite(program.buffers[number]))
-    if forms := scan_forms(kernel):
-        return "scan", forms
-    if forms := phase_forms(kernel, finite, joined=_adds_wait(kernel, options)):
-        return "phases", forms
-    if forms := section_forms(kernel):
-        return "sections", forms
-    if (other := split_divided_loops(kernel)) is not kernel:
-        return "split-divided-loops", [(other,)]
-    if (other := with_constant_taps(kernel, contents)) is not kernel:
-        return "constant-taps", [(other,)]
-    return "", []
+def _first_forms(kernel: KernelIR, fixed: Mapping[int, ProgramBuffer], options: CompileOptions) -> _Named:
+    """The canonical forms of the first rewrite that has any; `fixed` buffers never change."""
+    facts = {
+        "finite": frozenset(slot for slot, buffer in fixed.items() if _is_finite(buffer)),
+        "joined": _adds_wait(kernel, options),
+        "contents": {slot: b.initial for slot, b in fixed.items() if b.initial is not None},
+    }
+    for entry in STAGES["forms"]:
+        if forms := entry.candidates(kernel, **facts):
+            return [(entry.name, form) for form in _canonical(forms)]
+    return []
 
 
 def _adds_wait(kernel: KernelIR, options: CompileOptions) -> bool:

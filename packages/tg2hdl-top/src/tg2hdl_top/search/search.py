@@ -35,7 +35,7 @@ from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
 from tg2hdl_top.shared_memories import with_shared_memories
 
-__all__ = ["Captured", "best_design"]
+__all__ = ["Captured", "best_design", "with_regrouped_sums"]
 
 TRIALS = 4
 """Placements of external weights, each for less memory than the one before."""
@@ -87,9 +87,7 @@ def _best_form(captured: Captured, whole: ProgramIR) -> Design:
             return _on_chip(captured, uncut, form, shares)
 
     design = _with_cuts(Form(whole), options, made)
-    if options.float_order == "strict":
-        return design
-    biased = with_bias_first(Form(whole))
+    biased = with_bias_first(Form(whole), options)
     if biased.program is whole:
         return design
     return _better("start-at-bias", design, lambda: _with_cuts(biased, options, made))
@@ -147,7 +145,7 @@ def _designed(
     program, options = form.program, captured.options
     sources = tuple(call.kernel for call in program.calls)
     return design_program(
-        _as_added(program, plans),
+        with_regrouped_sums(program, plans),
         options,
         plans,
         sources,
@@ -265,7 +263,7 @@ def _ordered(program: ProgramIR, options: CompileOptions, placed: Placed) -> lis
 
 
 @ir_pass("take-regrouped", "kernels whose sums were regrouped are those of their plans")
-def _as_added(program: ProgramIR, plans: list[HardwarePlan]) -> ProgramIR:
+def with_regrouped_sums(program: ProgramIR, plans: list[HardwarePlan]) -> ProgramIR:
     """Program whose kernels add in the order of the hardware."""
     calls = tuple(
         replace(call, kernel=plan.kernel) if plan.regrouped else call

@@ -50,8 +50,10 @@ def _cycles(found: LongSum, parts: int, turns: int, lanes: int) -> int:
 
 
 @search_step("choose-bias", "float sums of the program start at their bias", term="reassociation")
-def with_bias_first(form: Form) -> Form:
+def with_bias_first(form: Form, options: CompileOptions) -> Form:
     """The form whose float sums start at their bias; the same program where none has a bias."""
+    if options.float_order == "strict":
+        return form
 
     def choose(program: ProgramIR, call: KernelCall) -> Choice:
         made = start_at_bias(call.kernel)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tg2hdl_ir.errors import Tg2hdlError, ValidationError
 from tg2hdl_ir.passes.instrument import known_passes, watch_passes
-from tg2hdl_ir.pipeline import PLANNING
+from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.printer import format_kernel, format_program
 from tg2hdl_ir.program import ProgramIR
@@ -32,7 +32,8 @@ def located(
         return wrong
     # Plans are tried often: what they do is evaluated where a planned kernel is wrong, or is part of the program.
     is_before = isinstance(wrong.before[0], ProgramIR) and options.float_order == "strict"
-    lanes = [entry.name for entry in PLANNING[1:]]
+    lanes = [entry.name for stage in ("lanes", "loops", "registers") for entry in rewrites(stage)]
+    lanes.append("hold-overwritten-loads")
     for passed in (lanes, []) if is_before else ([],):
         try:
             with watch_passes(RewriteCheck(program, options, LOOKED_FOR, passed)):

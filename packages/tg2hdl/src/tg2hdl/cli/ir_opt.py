@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-import tg2hdl_top.compile  # noqa: F401  enters the rewrites of programs in the table
+import tg2hdl_top.search.alone  # noqa: F401  enters the rewrites of programs in the table
 from tg2hdl.cli.families import complete_file
 from tg2hdl.cli.output import with_json, write_json
 from tg2hdl_ir.errors import InputError
@@ -51,7 +51,8 @@ def ir_opt(
 ) -> None:
     """Run rewrites on the printed kernel or program of FILE, and print the result; - is standard input.
 
-    A kernel that a rewrite does not apply to is printed as it was.
+    A kernel that a rewrite does not apply to is printed as it was.  The weights of a program hold 1 to 7, again and
+    again, as its text has no contents.
     """
     if lists:
         lines = _listed()
@@ -90,7 +91,7 @@ def _option(text: str) -> tuple[str, list[int]]:
 def _listed() -> list[str]:
     """All rewrites: those of plugins, the table in order, and those of programs, which `compile_program` runs."""
     lines = [f"{d.name}: {d.description}" for d in registry().passes()]
-    for entry in (*PIPELINE, *(r for r in known_passes().values() if r not in PIPELINE)):
+    for entry in (*PIPELINE, *(entry for entry in known_passes().values() if entry not in PIPELINE)):
         lines.append(f"{entry.name}: {entry.description}" + (f" ({entry.term})" if entry.term else ""))
         lines += [f"    {key}=N, else {default}" for key, default in PARAMETERS.get(entry.name, {}).items()]
     return lines

@@ -182,7 +182,7 @@ class PassDef:
     run : Factory
         The rewrite; with `proposes` one that returns a list of candidates.
     order : int
-        Place among the passes of all plugins; lower runs first.
+        Place among the passes of all plugins in its stage; lower runs first.
     changes_numbers : bool
         Whether results may differ, as where a function becomes an op of its own with other roundings.  Validation then
         takes the program after this pass as the reference, and says so: the plugin answers for the difference.
@@ -190,6 +190,11 @@ class PassDef:
         Whether it proposes forms instead of rewriting: ``(kernel) -> list of KernelIR or of tuples of KernelIR``, which
         run one after the other in its place, over its slots and further ones between them.  The search plans each, and
         takes the one with the fewest cycles where it is worth it.  The kernel is canonical.
+    stage : {"captured", "canonical", "lanes", "registers"}
+        When it runs, of one that does not propose: on captured kernels, or after our rewrites of a stage (see
+        `tg2hdl_ir.pipeline.STAGES`), on every kernel that they make canonical, give lanes, or prepare for scheduling.
+    term : str
+        Name in textbooks, e.g. *loop fission*; empty where there is none.
     """
 
     name: str
@@ -198,6 +203,13 @@ class PassDef:
     order: int = 100
     changes_numbers: bool = False
     proposes: bool = False
+    stage: str = "captured"
+    term: str = ""
+
+    @property
+    def place(self) -> str:
+        """Stage of `tg2hdl_ir.pipeline` that it belongs to."""
+        return "forms" if self.proposes else self.stage
 
 
 @dataclass(frozen=True)

@@ -65,10 +65,19 @@ def test_all_ratios_are_in_one_place_and_below_one_where_area_is_added():
     [
         (Cost(1), "1 cycle"),
         (Cost(1234, 8, 1, 2048), "1,234 cycles, 8 multipliers, 1 pipelined unit, 2,048 memory bits"),
+        (
+            Cost(90, interval=30, block_rams=1, luts=2000, fmax=81.7),
+            "90 cycles, a run every 30 cycles, 1 block RAM, 2,000 LUTs, 82 MHz",
+        ),
     ],
 )
 def test_a_cost_prints_the_figures_that_are_known(cost, text):
     assert cost.format() == text
+
+
+def test_a_figure_that_is_not_known_is_in_no_record():
+    assert "luts" not in write_record(Cost(3))
+    assert read_record(write_record(Cost(3, luts=5, fmax=1.5))) == Cost(3, luts=5, fmax=1.5)
 
 
 def test_a_decision_is_data_and_a_record():

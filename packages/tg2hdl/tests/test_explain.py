@@ -13,6 +13,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl_ir.errors import InputError
+from tg2hdl_synth.fits import design_fits
 
 RNG = np.random.default_rng(0)
 W = Tensor(RNG.standard_normal((784, 1)).astype(np.float32))
@@ -121,6 +122,64 @@ def test_costs_of_the_taken_alternatives_are_those_of_the_plan():
     assert cut.alternatives[0].cost.cycles == whole.predicted_cycles
 
 
+def two_layers():
+    one, two = (Tensor(RNG.integers(-9, 9, (8, 8)).astype(np.int8)).cast("int32") for _ in range(2))
+    return lambda x: ((x.cast("int32") @ one).clip(-128, 127).contiguous() @ two).relu()
+
+
+@pytest.mark.parametrize("schedule", ["overlap", "dataflow"])
+def test_the_order_of_steps_is_a_decision_with_the_cost_of_each(schedule):
+    options = tg2hdl.CompileOptions(multipliers=2, schedule=schedule, cut_kernels=False)
+    accelerator = tg2hdl.compile(two_layers(), np.zeros((4, 8), np.int8), options=options)
+    design = accelerator.design
+    found = [d for plan in design.kernels for d in plan.decisions if d.rewrite == "order"]
+    assert [d.place for d in found] == [plan.kernel.name for plan in design.kernels]
+    timeline = design.timeline()
+    for decision in found:
+        assert len(decision.alternatives) > 1
+        costs = [each.cost.interval or each.cost.cycles for each in decision.alternatives]
+        assert costs[decision.taken] == min(costs)
+        expected = timeline.latency if schedule == "overlap" else timeline.interval
+        assert costs[decision.taken] == expected
+    explained = accelerator.explain(variants=False)
+    assert [d for k in explained.kernels for d in k.decisions if d.rewrite == "order"] == found
+    assert all([d.rewrite for d in k.decisions].index("order") for k in explained.kernels)
+
+
+def test_tiles_of_external_weights_are_a_decision():
+    weight = Tensor(RNG.integers(-128, 128, (48, 64)).astype(np.int8)).cast("int32")
+    options = tg2hdl.CompileOptions(multipliers=4, weights="external", on_chip_bits=24_000)
+    accelerator = tg2hdl.compile(
+        lambda x: x.cast("int32") @ weight, np.zeros((1, 48), np.int8), options=options
+    )
+    explained = accelerator.explain(variants=False)
+    (decision,) = {d for k in explained.kernels for d in k.decisions if d.rewrite == "slice-axis"}
+    before, *tried = decision.alternatives
+    assert (before.cost, before.note) == (None, "its weights do not fit on the chip")
+    assert decision.chosen.cost.cycles == min(each.cost.cycles for each in tried)
+    runs = int(decision.chosen.name.split()[0])
+    assert sum(kernel.count for kernel in explained.kernels) == runs
+    assert decision.why == "the form without it cannot be planned"
+
+
+def test_luts_and_clock_of_what_was_compared_are_those_of_the_estimate():
+    options = tg2hdl.CompileOptions(multipliers=2, target="ecp5")
+    accelerator = tg2hdl.compile(two_layers(), np.zeros((2, 8), np.int8), options=options)
+    found = accelerator.explain()
+    fit = design_fits(accelerator.design, "ecp5-85k", pack_registers=options.family.pack_registers)
+    assert (found.cost.luts, found.cost.fmax) == (fit.needs["lut"], fit.fmax)
+    assert found.cost.block_rams == fit.needs["bram"]
+    (budgets,) = (d for d in found.decisions if d.rewrite == "multipliers")
+    assert all(each.cost is None or each.cost.luts for each in budgets.alternatives)
+    changed = [each for each in found.variants if each.cycles not in (None, found.cycles)]
+    assert changed
+    for each in changed:
+        assert each.cost.cycles == each.cycles
+        assert f"{each.cost.luts:,} LUTs instead of {found.cost.luts:,}" in found.format(400)
+    quick = accelerator.explain(variants=False)
+    assert (quick.cost.luts, quick.cost.cycles) == (None, accelerator.predicted_cycles)
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_text_fits_the_width(width):
     w = Tensor(RNG.standard_normal((16, 16)).astype(np.float32))
@@ -146,7 +205,7 @@ def test_the_command_prints_text_and_json(tmp_path):
     (tmp_path / "model.py").write_text("def model(x): return x.sum(1) * 2\n")
     arguments = ["explain", str(tmp_path / "model.py"), "--input", "float32:2x64", "--no-variants"]
     output = CliRunner().invoke(cli, arguments).output
-    assert re.match(r"model: [\d,]+ cycles from start to done\n\nKernel ", output)
+    assert re.match(r"model: [\d,]+ cycles from start to done\n  [\w, ]+ 1 block RAM\n\nKernel ", output)
     result = CliRunner().invoke(cli, [*arguments, "--json"])
     data = json.loads(result.stdout)
     (kernel,) = data["kernels"]

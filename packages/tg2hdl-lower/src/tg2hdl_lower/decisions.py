@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+from tg2hdl_ir.records import OPTIONAL
 
 __all__ = ["LARGEST_RATIO", "Alternative", "Cost", "Decision", "decide", "most_cycles"]
 
@@ -22,6 +24,8 @@ LARGEST_RATIO = MappingProxyType(
         "shared core": 1.1,
         "followers": 1.01,
         "another placing order": 0.99,
+        # Only compared with one another.
+        "tiles": 1.0,
         "time-shared multipliers": 0.85,
         "chained accumulator": 0.95,
         "lower-latency unit": 0.8,
@@ -54,23 +58,43 @@ class Cost:
         Floating-point and other pipelined units of all kernels.
     memory_bits : int
         Bits of all buffers, without copies for further readers.
+    interval : int
+        Cycles from a run to the next one, of a design whose runs overlap.
+    block_rams : int, optional
+        Of a design, in the family's blocks.
+    luts : int, optional
+        Of a design, estimated where `explain` asks for it.
+    fmax : float, optional
+        Clock (MHz), estimated with the LUTs.
     """
 
     cycles: int
     multipliers: int = 0
     units: int = 0
     memory_bits: int = 0
+    interval: int = field(default=0, metadata=OPTIONAL)
+    block_rams: int | None = field(default=None, metadata=OPTIONAL)
+    luts: int | None = field(default=None, metadata=OPTIONAL)
+    fmax: float | None = field(default=None, metadata=OPTIONAL)
 
     def format(self) -> str:
         """All figures that are known, in words."""
-        named = (
-            (self.cycles, "cycle"),
+        counted = (
             (self.multipliers, "multiplier"),
             (self.units, "pipelined unit"),
             (self.memory_bits, "memory bit"),
+            (self.block_rams, "block RAM"),
+            (self.luts, "LUT"),
         )
-        known = [(n, name) for place, (n, name) in enumerate(named) if n or not place]
-        return ", ".join(f"{n:,} {name}{'' if n == 1 else 's'}" for n, name in known)
+        parts = [_count(self.cycles, "cycle")]
+        parts += [f"a run every {_count(self.interval, 'cycle')}"] if self.interval else []
+        parts += [_count(n, name) for n, name in counted if n]
+        parts += [] if self.fmax is None else [f"{self.fmax:.0f} MHz"]
+        return ", ".join(parts)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True)

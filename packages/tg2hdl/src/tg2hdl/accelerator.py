@@ -81,7 +81,8 @@ class Accelerator(CompiledModel):
             Name of the only kernel to explain.
         variants : bool
             Whether the design is planned again with other options, such as ``float_order="relaxed"``, to say how many
-            cycles it would take; each takes about as long as the compilation.
+            cycles it would take, and LUTs and clock of all designs are estimated; each takes about as long as the
+            compilation.
 
         Returns
         -------

@@ -15,9 +15,13 @@ from tg2hdl_ir.errors import InputError, Tg2hdlError
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Decision
+from tg2hdl_lower.decisions import Cost, Decision
 from tg2hdl_lower.plan.operations import UnitOp
+from tg2hdl_synth.families import tools_of
+from tg2hdl_synth.fits import design_fits
+from tg2hdl_synth.parts import known_parts
 from tg2hdl_top import CompileOptions, Design, compile_program
+from tg2hdl_top.search.measure import Estimator, design_cost, estimating
 
 __all__ = ["Explanation", "KernelExplanation", "Variant", "explain_design"]
 
@@ -39,11 +43,14 @@ class Variant:
         Clock cycles from start to done; None where it cannot be planned.
     note : str
         Consequence of the option besides cycles, or the error.
+    cost : Cost, optional
+        Of the whole design, with LUTs and clock where the family has an estimate.
     """
 
     option: str
     cycles: int | None
     note: str = ""
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,8 @@ class Explanation:
         What would change the cycles; the fewest cycles first.
     notes : tuple of str
         Where each weight is, and why, if some may be outside the chip.
+    cost : Cost, optional
+        Of the whole design; LUTs and clock are estimated with `variants`, where the family has an estimate.
     """
 
     name: str
@@ -92,6 +101,7 @@ class Explanation:
     decisions: tuple[Decision, ...]
     variants: tuple[Variant, ...]
     notes: tuple[str, ...] = ()
+    cost: Cost | None = None
 
     def describe(self) -> dict[str, Any]:
         """The same as data, for JSON."""
@@ -126,7 +136,8 @@ def explain_design(
     kernel : str, optional
         Name of the only kernel to explain.
     variants : bool
-        Whether the design is planned again with other options, to show which would change its cycles.
+        Whether the design is planned again with other options, to show which would change its cycles, and LUTs and
+        clock of these designs, and of those that the search compared, are estimated.
     progress : callable, optional
         Called with a message before each design is planned.
 
@@ -141,6 +152,12 @@ def explain_design(
         raise InputError(
             f"the design has no kernel {kernel!r}", hint=f"choose one of {', '.join(sorted(names))}"
         )
+    estimator = _estimator(design.options) if variants else None
+    if estimator is not None:
+        # The same design, whose decisions have the estimates of the designs that were compared.
+        progress("estimating LUTs and clock")
+        with estimating(estimator):
+            design = compile_program(captured.program, replace(design.options, validate="off"))
     found = []
     for (summary, _), group in groupby(
         zip(summaries, design.kernels, strict=True), key=lambda pair: (pair[0], pair[1].ii)
@@ -155,9 +172,24 @@ def explain_design(
         design.predicted_cycles(captured.var_vals),
         tuple(found),
         tuple(d for d in design.decisions if d.scope == "program"),
-        tuple(_variants(captured, design, progress)) if variants else (),
+        tuple(_variants(captured, design, estimator, progress)) if variants else (),
         () if design.external is None else design.external.notes,
+        design_cost(design, estimator),
     )
+
+
+def _estimator(options: CompileOptions) -> Estimator | None:
+    """LUTs and clock on the largest part of the family; None for a family without an estimate."""
+    parts = [part for part in known_parts() if part.family == options.target]
+    if not parts or not tools_of(options.target).estimate_errors:
+        return None
+    largest = max(parts, key=lambda part: part.lut)
+
+    def estimated(design: Design) -> tuple[int, float] | None:
+        fit = design_fits(design, largest.name, pack_registers=options.family.pack_registers)
+        return None if fit.fmax is None else (fit.needs["lut"], fit.fmax)
+
+    return estimated
 
 
 def _is_about(decision: Decision, kernel: str, names: set[str]) -> bool:
@@ -179,7 +211,10 @@ def _interval(plan: HardwarePlan) -> str:
 
 
 def _variants(
-    captured: CapturedProgram, design: Design, progress: Callable[[str], None]
+    captured: CapturedProgram,
+    design: Design,
+    estimator: Estimator | None,
+    progress: Callable[[str], None],
 ) -> Iterator[Variant]:
     """The design planned with other options, the fewest cycles first."""
     found = []
@@ -187,7 +222,8 @@ def _variants(
         progress(f"planning with {text}")
         try:
             trial = compile_program(captured.program, replace(options, validate="off"))
-            found.append(Variant(text, trial.predicted_cycles(captured.var_vals), note))
+            cycles = trial.predicted_cycles(captured.var_vals)
+            found.append(Variant(text, cycles, note, design_cost(trial, estimator)))
         except Tg2hdlError as error:
             found.append(Variant(text, None, error.message))
     yield from sorted(found, key=lambda v: float("inf") if v.cycles is None else v.cycles)
@@ -260,6 +296,8 @@ def _lines(found: Explanation, width: int) -> Iterator[str]:
         )
 
     yield from wrapped(f"{found.name}: {_count(found.cycles, 'cycle')} from start to done")
+    if found.cost is not None and (others := replace(found.cost, cycles=0).format().partition(", ")[2]):
+        yield from wrapped(others, 2)
     for each in found.kernels:
         kernel = each.summary
         times = f"{each.count} x " if each.count > 1 else ""
@@ -297,9 +335,18 @@ def _variant_lines(found: Explanation, wrapped: Callable[..., list[str]]) -> Ite
             yield from wrapped(f"{variant.option}: refused{note}", 2)
         elif variant.cycles != found.cycles:
             cycles = f"{_count(variant.cycles, 'cycle')} instead of {found.cycles:,}"
-            yield from wrapped(f"{variant.option}: {cycles}{note}", 2)
+            yield from wrapped(f"{variant.option}: {cycles}{_other_figures(found, variant)}{note}", 2)
     if same:
         yield from wrapped(f"no change: {', '.join(same)}", 2)
+
+
+def _other_figures(found: Explanation, variant: Variant) -> str:
+    """LUTs and clock of a variant, after those of the design."""
+    before, after = found.cost, variant.cost
+    if before is None or after is None or None in (before.luts, before.fmax, after.luts, after.fmax):
+        return ""
+    luts, clock = f"{after.luts:,} LUTs instead of {before.luts:,}", f"{after.fmax:.0f} MHz"
+    return f", {luts}, {clock} instead of {before.fmax:.0f}"
 
 
 def _decision(decision: Decision, wrapped: Callable[..., list[str]]) -> Iterator[str]:

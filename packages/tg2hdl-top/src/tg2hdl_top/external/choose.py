@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_ir.passes.slice_axis import slice_axis
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import ProgramIR
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.array import RING
 from tg2hdl_top.element_types import element_types
@@ -38,12 +39,15 @@ class WeightPlaces:
         Whether a weight is external.
     notes : tuple of str
         Why each weight is where it is.
+    decisions : tuple of Decision
+        How each kernel with such a weight is cut.
     """
 
     program: ProgramIR
     bits: int
     tiled: bool
     notes: tuple[str, ...]
+    decisions: tuple[Decision, ...]
 
 
 def place_weights(program: ProgramIR, options: CompileOptions, budget: int) -> WeightPlaces:
@@ -83,12 +87,15 @@ class _Places:
             resident = self._blocks(self.bits[n] for n in self.users if n not in gone)
             # Rings below a block save nothing where they are block RAM: other weights go out before that.
             least = 1 if not weights else self.figures.block_bits // RING
-            chosen = self._tiles(self.budget - resident, least) if resident <= self.budget else None
-            if chosen is not None:
+            found = self._tiles(self.budget - resident, least) if resident <= self.budget else None
+            if found is not None:
+                chosen = {number: tiling for number, (tiling, _) in found.items()}
                 rings = self._rings(chosen)
                 cut = {k: (self.outside[k], tiling) for k, tiling in chosen.items()}
                 notes = self._notes(gone, chosen)
-                return WeightPlaces(with_tiles(self.program, cut), resident + rings, bool(chosen), notes)
+                program = with_tiles(self.program, cut)
+                decisions = tuple(decision for _, decision in found.values())
+                return WeightPlaces(program, resident + rings, bool(chosen), notes, decisions)
             if not weights:
                 raise self._refusal(resident)
             self._send_out(weights.pop(0))
@@ -124,22 +131,33 @@ class _Places:
         tiles = (b for k, tiling in chosen.items() for b in self._tile_bits(k, tiling))
         return self._blocks(RING << (b - 1).bit_length() for b in tiles)
 
-    def _tiles(self, left: int, least: int) -> dict[int, Tiling] | None:
+    def _tiles(self, left: int, least: int) -> dict[int, tuple[Tiling, Decision]] | None:
         """Tiles whose rings take at most `left` bits, large ones first; None where those of `least` bits take more."""
         options = {number: self._tilings(number, found) for number, found in self.outside.items()}
         limit = _TILE_BITS
         while True:
             chosen = {number: self._best(number, found, limit) for number, found in options.items()}
-            if self._rings(chosen) <= left:
+            if self._rings({number: tiling for number, (tiling, _) in chosen.items()}) <= left:
                 return chosen
-            if limit < least or all(tiling is options[k][-1] for k, tiling in chosen.items()):
+            if limit < least or all(tiling is options[k][-1] for k, (tiling, _) in chosen.items()):
                 return None
             limit //= 2
 
-    def _best(self, number: int, found: list[Tiling], limit: int) -> Tiling:
+    def _best(self, number: int, found: list[Tiling], limit: int) -> tuple[Tiling, Decision]:
         """Of some tilings with tiles of at most `limit` bits the one in which the kernel takes the fewest cycles."""
         small = [t for t in found if t.runs > RING and max(self._tile_bits(number, t)) <= limit] or found[-1:]
-        return min(small[:_TRIED], key=lambda tiling: self._kernel_cycles(number, tiling))
+
+        def trials() -> Iterator[tuple[Alternative, Tiling]]:
+            for tiling in small[:_TRIED]:
+                name = f"{tiling.runs} runs, each of {tiling.count} iterations of i{tiling.axis.axis}"
+                note = f"steps; tiles of {max(self._tile_bits(number, tiling)):,} bits"
+                yield Alternative(name, Cost(self._kernel_cycles(number, tiling)), note), tiling
+
+        kernel = self.program.calls[number].kernel.name
+        before = Alternative("one run", None, "its weights do not fit on the chip")
+        tiling, decision = decide("slice-axis", kernel, "tiles", before, trials())
+        assert tiling is not None, "a tiling is better than none"
+        return tiling, decision
 
     def _kernel_cycles(self, number: int, tiling: Tiling) -> int:
         """Cycles of the steps of all runs, with the lanes that the kernel would have by itself."""

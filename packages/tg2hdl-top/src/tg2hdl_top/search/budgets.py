@@ -16,7 +16,7 @@ from tg2hdl_ir.errors import BudgetError, CapacityError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.pack_products import packing_axes
 from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower.decisions import Alternative, Cost, Decision
+from tg2hdl_lower.decisions import Alternative, Decision
 from tg2hdl_lower.lanes.candidates import executed_products, leaf_multiplications
 from tg2hdl_lower.memory.memories import element_ranges
 from tg2hdl_lower.plan.operations import DesignProduct
@@ -24,7 +24,7 @@ from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.form import called
 from tg2hdl_top.search.forms import forms_with_fewer_products
-from tg2hdl_top.search.measure import step_cycles
+from tg2hdl_top.search.measure import design_cost, step_cycles
 
 __all__ = ["best_of_budgets", "smaller_budgets"]
 
@@ -59,7 +59,7 @@ def best_of_budgets(options: CompileOptions, made: Callable[[CompileOptions], De
         return first
     least = _least(first)
     cycles = first.longest_cycles()
-    tried, taken = [Alternative(f"multipliers={options.multipliers}", Cost(cycles))], 0
+    tried, taken = [Alternative(f"multipliers={options.multipliers}", design_cost(first))], 0
     for budget in smaller_budgets(options.budget):
         name = f"multipliers={budget}"
         if least >= budget * cycles:
@@ -74,7 +74,7 @@ def best_of_budgets(options: CompileOptions, made: Callable[[CompileOptions], De
         except (BudgetError, CapacityError) as error:
             tried.append(Alternative(name, None, error.message))
             continue
-        tried.append(Alternative(name, Cost(design.longest_cycles())))
+        tried.append(Alternative(name, design_cost(design)))
         if design.longest_cycles() < cycles:
             best, cycles, taken = design, design.longest_cycles(), len(tried) - 1
     if len(tried) == 1:

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import TypeAlias
 
 from tg2hdl_ir.errors import BudgetError
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.decisions import Cost
 from tg2hdl_lower.plan.operations import UnitOp
+from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import plan_memories, sharing_of
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.lane_choice import LaneChooser
+from tg2hdl_top.memory_blocks import memory_blocks
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.placement import place_program
 from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import sequencer_named
 
-__all__ = ["cost_of", "longest", "overlapped_cost", "planned_cost", "step_cycles"]
+__all__ = [
+    "Estimator",
+    "cost_of",
+    "design_cost",
+    "estimating",
+    "longest",
+    "overlapped_cost",
+    "planned_cost",
+    "step_cycles",
+]
+
+Estimator: TypeAlias = Callable[[Design], tuple[int, float] | None]
+"""LUTs and clock (MHz) of a design; None where they are not known."""
+
+_estimator: ContextVar[Estimator | None] = ContextVar("estimator", default=None)
+
+
+@contextmanager
+def estimating(estimator: Estimator) -> Iterator[None]:
+    """Estimate LUTs and clock of each design that a search compares inside the context; seconds for each."""
+    token = _estimator.set(estimator)
+    try:
+        yield
+    finally:
+        _estimator.reset(token)
 
 
 def longest(plans: Sequence[HardwarePlan]) -> int:
@@ -37,6 +67,26 @@ def cost_of(program: ProgramIR, plans: Sequence[HardwarePlan], cycles: int | Non
         max((plan.multipliers for plan in plans), default=0),
         sum(len(plan.all(UnitOp)) for plan in plans),
         sum(bits.values()),
+    )
+
+
+def design_cost(design: Design, estimator: Estimator | None = None) -> Cost:
+    """Cost of a design: its whole timeline with the largest run-time variables, and its block RAMs.
+
+    Parameters
+    ----------
+    estimator : callable, optional
+        For its LUTs and clock; by default that of `estimating`.
+    """
+    times = design.timeline({v.name: v.high for v in design.variables})
+    estimator = estimator or _estimator.get()
+    luts, fmax = (None if estimator is None else estimator(design)) or (None, None)
+    return replace(
+        cost_of(design.program, design.kernels, times.latency),
+        interval=times.interval if times.interval != times.latency else 0,
+        block_rams=sum(memory_blocks(design).values()),
+        luts=luts,
+        fmax=fmax,
     )
 
 

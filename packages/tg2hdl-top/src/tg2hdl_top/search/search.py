@@ -30,7 +30,7 @@ from tg2hdl_top.search.cuts import with_cut_kernels, with_cut_products
 from tg2hdl_top.search.followers import with_followers
 from tg2hdl_top.search.form import Form
 from tg2hdl_top.search.forms import with_best_forms, with_merged_branches, with_producers
-from tg2hdl_top.search.measure import cost_of, longest
+from tg2hdl_top.search.measure import cost_of, design_cost, longest
 from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
 from tg2hdl_top.shared_memories import with_shared_memories
@@ -110,17 +110,13 @@ def _better(change: str, design: Design, other: Callable[[], Design]) -> Design:
     trial: Design | None = None
     try:
         trial = other()
-        after = Alternative("with it", _cost(trial))
+        after = Alternative("with it", design_cost(trial))
     except CapacityError as error:
         after = Alternative("with it", None, error.message)
-    before = Alternative("without it", _cost(design))
+    before = Alternative("without it", design_cost(design))
     made, decision = decide(change, design.program.name, change, before, [(after, trial)], "program")
     design = made or design
     return replace(design, decisions=(*design.decisions, decision))
-
-
-def _cost(design: Design) -> Cost:
-    return cost_of(design.program, design.kernels, design.longest_cycles())
 
 
 def _on_chip(captured: Captured, uncut: ProgramIR, form: Form, shares: bool) -> Design:
@@ -171,13 +167,14 @@ def _with_external(captured: Captured, form: Form, budget: int) -> Design:
         except CapacityError as error:
             raise refusal or error from None
         notes = (f"on-chip memory: {budget:,} bits", *placed.notes)
+        decided = (*form.trail, *placed.decisions)
         repeats: Repeats | None
         if placed.tiled:
             check_schedule(options)
             found = repeats = find_tile_repeats(placed.program, options)
-            trial, plans = replace(form, program=found.program), place_program(found.program, options, found)
+            trial, plans = Form(found.program, decided), place_program(found.program, options, found)
         else:
-            common = replace(form, program=with_common_kernels(form.program))
+            common = Form(with_common_kernels(form.program), decided)
             trial, repeats, plans = _planned(common, options, shares=False)
         design = _designed(captured, trial, plans, repeats, notes)
         taken = on_chip_bits(design)

@@ -16,6 +16,7 @@ from amaranth.lib.wiring import Out
 
 from tg2hdl_ir.plugins.descriptors import FamilyDef
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.decisions import Cost
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan
@@ -70,9 +71,9 @@ class DataflowSequencer(OverlapSequencer):
         if len(plans) < 2 or arrange(plans).plan.policy == "serial":
             return list(plans)
 
-        def cost(trial: Sequence[HardwarePlan]) -> tuple[tuple[int, int], int]:
+        def cost(trial: Sequence[HardwarePlan]) -> tuple[Cost, int]:
             plan = arrange(trial).plan
-            return (plan.interval or plan.latency, plan.latency), sum(plan.starts)
+            return Cost(plan.latency, interval=plan.interval), sum(plan.starts)
 
         return best_orders(plans, orders, cost)
 

@@ -9,6 +9,7 @@ from amaranth import Module, Signal
 from amaranth.hdl import Value
 
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.decisions import Cost
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.plan.resources import PRODUCTS
@@ -66,9 +67,9 @@ class OverlapSequencer(Sequencer):
         if len(plans) < 2 or _why_serial(plans):
             return list(plans)
 
-        def cost(trial: Sequence[HardwarePlan]) -> tuple[int, int]:
+        def cost(trial: Sequence[HardwarePlan]) -> tuple[Cost, int]:
             plan = arrange(trial).plan
-            return plan.latency, sum(plan.starts)
+            return Cost(plan.latency), sum(plan.starts)
 
         return best_orders(plans, orders, cost)
 

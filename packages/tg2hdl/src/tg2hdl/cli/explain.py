@@ -25,7 +25,7 @@ Examples:
     "--variants/--no-variants",
     default=True,
     show_default=True,
-    help="Plan the design with other options too, to show which would change its cycles.",
+    help="Plan the design with other options too, to show which would change its cycles; estimate LUTs and clock.",
 )
 @with_json
 def explain(kernel: str | None, variants: bool, json_file: str | None, **model_options: Any) -> None:

@@ -56,7 +56,7 @@ class DecodingStep:
             x = self._layer(number, layer, x, position)
         h = _codes(_rescaled(self._norm(x).cast(dtypes.int32), n.final_scale, self._final))
         sums = h.cast(dtypes.int32) @ self.embedding.transpose().cast(dtypes.int32)
-        logits = (sums >> n.logit_scale.drop) * self._logits.cast(dtypes.int32)
+        logits = _rescaled(sums, n.logit_scale, self._logits)
         return logits.argmax(-1, keepdim=True) if self._output == "token" else logits
 
     def _layer(self, number: int, w: _Weights, x: Tensor, position: UOp) -> Tensor:

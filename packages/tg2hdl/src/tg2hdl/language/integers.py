@@ -29,6 +29,9 @@ MARGIN = 1.1
 
 EPSILON = 1e-5
 
+LOGIT_SHIFT = 4
+"""Bits that logits lose, so that they are no wider than the scores of the attention."""
+
 
 @dataclass(frozen=True)
 class Rescaling:
@@ -105,7 +108,7 @@ class IntegerDecoder:
     final_scale : Rescaling
         Weights of the last norm.
     logit_scale : Rescaling
-        A factor per token, without a shift.
+        A factor per token.
     logit : float
         Logit of code 1.
     """
@@ -193,8 +196,8 @@ def quantized(
         reciprocals=_table(2**25 / (np.arange(1024, 2048) + 0.5)),
         logistic=_table(TOP / (1 + np.exp(-np.arange(-512, 512) / 64))),
         final_scale=_rescaling(TOP, w["rmsf"].astype(np.float64) * (normed / final)),
-        logit_scale=Rescaling(drop, _table(rows / largest * 8191), 0),
-        logit=final * largest / 8191 * 2.0**drop,
+        logit_scale=Rescaling(drop, _table(rows / largest * 8191), LOGIT_SHIFT),
+        logit=final * largest / 8191 * 2.0 ** (drop + LOGIT_SHIFT),
     )
 
 

@@ -98,7 +98,7 @@ class IntegerModel:
         for layer in m.layers:
             x = self._layer(layer, x)
         h = _clipped(_rescaled(self._norm(x), m.final_scale))
-        logits: Array = (h @ _wide(m.embedding.T) >> m.logit_scale.drop) * _wide(m.logit_scale.factor)
+        logits: Array = _rescaled(h @ _wide(m.embedding.T), m.logit_scale)
         return logits
 
     def _layer(self, layer: IntegerLayer, x: Array) -> Array:

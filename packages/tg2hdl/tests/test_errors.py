@@ -874,7 +874,8 @@ CASES = {
     ),
     "memories of a LiteX module": (
         lambda: litex.files(SimpleNamespace(name="net", registers={}, memory_files=("memory_w.hex",))),
-        "",
+        "bad input: a LiteX module has the contents of memories in its Verilog\n"
+        "  hint: leave out --memory-files",
     ),
     "codes of a state": (
         other_codes,

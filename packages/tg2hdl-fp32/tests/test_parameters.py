@@ -91,8 +91,8 @@ REFUSED = [
     (lambda: choose_cuts([1.0, 1.0], 2), "2 stages are not possible; this datapath takes 0 to 1"),
     (
         lambda: reference("cube", FP32, 0),
-        "no reference for 'cube'; there are abs, add, compare, div, float_to_float, float_to_int, fma, "
-        "int_to_float, minmax, mul, neg, round, sqrt, sub",
+        "no reference for 'cube'; there are abs, add, classify, compare, div, dot, float_to_float, float_to_int, fma, "
+        "fmsub, fnmadd, fnmsub, int_to_float, minmax, mul, neg, round, sqrt, sub",
     ),
     (
         lambda: FP32.const(1 << 32),

@@ -22,6 +22,11 @@ CORES = [
     ["compare", "--format", "FP16", "--set", "predicate=le"],
     ["float_to_float", "--format", "FP32", "--set", "result=BF16"],
     ["fma", "--format", "fp8_e4m3", "--profile", "fast"],
+    ["dot", "--format", "fp8_e5m2", "--set", "signs=++-"],
+    ["accumulate", "--format", "fp8_e4m3", "--set", "terms=64"],
+    ["mul_constant", "--format", "fp16", "--set", "stages=3", "--set", "constant=-0.1"],
+    ["minimum", "--format", "fp8_e4m3"],
+    ["tanh", "--format", "fp8_e5m2"],
 ]
 
 
@@ -96,6 +101,8 @@ def test_without_yosys_the_command_names_what_installs_it(monkeypatch, capsys):
         (["verilog", "mul", "--set", "size=3"], "mul got an unexpected keyword argument 'size'"),
         (["verilog", "mul", "--set", "flags"], "is not of the form NAME=VALUE"),
         (["testbench", "mul", "--profile", "comb"], "a testbench needs a pipelined core"),
+        (["testbench", "div_iterative"], "a testbench needs a pipelined core"),
+        (["testbench", "mul", "--stream"], "a testbench needs a pipelined core"),
         (["verilog", "mul", "-o", "/no/such/folder/mul.v"], "No such file or directory"),
     ],
 )

@@ -3,43 +3,101 @@
 __all__ = ["OPERATIONS", "describe", "main", "make_core"]
 
 import argparse
+import re
 import sys
+from collections.abc import Mapping
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from .core import TARGETS
+from .cost import cost_of, cost_table
 from .errors import FloatParameterError, FloatTypeError, ToolNotInstalledError, one_of
 from .format import FORMATS, Format, format_by_name
 from .modes import RoundingMode
 from .timing import PROFILES
 
+
+class Operation(NamedTuple):
+    """A core by its name in the command.
+
+    Attributes
+    ----------
+    core : str
+        Name of the class.
+    accuracy : str
+        Of its results.
+    fixed : dict
+        Parameters that the name stands for.
+    pipelined : bool
+        The core has a profile or a number of stages, and a family.
+    """
+
+    core: str
+    accuracy: str
+    fixed: Mapping[str, Any] = MappingProxyType({})
+    pipelined: bool = True
+
+
+_TWICE = "{0} is given twice; leave out --set {0}"
 _ROUNDED = "correctly rounded"
-#: Operation -> class, accuracy.
+_ULP = "error below 1 ULP"
 OPERATIONS = {
-    "abs": ("Abs", "exact"),
-    "add": ("Add", _ROUNDED),
-    "compare": ("Compare", "exact"),
-    "div": ("Div", _ROUNDED),
-    "exp2": ("Exp2", "error below 1 ULP"),
-    "float_to_float": ("FloatToFloat", _ROUNDED),
-    "float_to_int": ("FloatToInt", "exact, toward zero"),
-    "fma": ("Fma", _ROUNDED),
-    "int_to_float": ("IntToFloat", _ROUNDED),
-    "log2": ("Log2", "error below 1 ULP"),
-    "minmax": ("MinMax", "exact"),
-    "mul": ("Mul", _ROUNDED),
-    "neg": ("Neg", "exact"),
-    "reciprocal": ("Reciprocal", "error below 1 ULP"),
-    "round": ("RoundToIntegral", "exact"),
-    "rsqrt": ("Rsqrt", "error below 1 ULP"),
-    "sin": ("Sin", "error below 1 ULP"),
-    "sqrt": ("Sqrt", _ROUNDED),
-    "sub": ("Sub", _ROUNDED),
+    "abs": Operation("Abs", "exact"),
+    "accumulate": Operation("Accumulator", "the exact sum, correctly rounded"),
+    "add": Operation("Add", _ROUNDED),
+    "atan": Operation("Atan", _ULP),
+    "atan2": Operation("Atan2", _ULP),
+    "classify": Operation("Classify", "exact"),
+    "compare": Operation("Compare", "exact"),
+    "complex_mul": Operation("ComplexMul", "both parts correctly rounded"),
+    "cos": Operation("Cos", _ULP),
+    "div": Operation("Div", _ROUNDED),
+    "div_iterative": Operation("IterativeDiv", _ROUNDED, pipelined=False),
+    "dot": Operation("DotProduct", "the exact sum, correctly rounded"),
+    "erf": Operation("Erf", _ULP),
+    "exp": Operation("Exp", _ULP),
+    "exp10": Operation("Exp10", _ULP),
+    "exp2": Operation("Exp2", _ULP),
+    "float_to_float": Operation("FloatToFloat", _ROUNDED),
+    "float_to_int": Operation("FloatToInt", "exact, toward zero"),
+    "fma": Operation("Fma", _ROUNDED),
+    "fmsub": Operation("Fmsub", _ROUNDED),
+    "fnmadd": Operation("Fnmadd", _ROUNDED),
+    "fnmsub": Operation("Fnmsub", _ROUNDED),
+    "hypot": Operation("Hypot", _ULP),
+    "int_to_float": Operation("IntToFloat", _ROUNDED),
+    "ln": Operation("Ln", _ULP),
+    "log10": Operation("Log10", _ULP),
+    "log2": Operation("Log2", _ULP),
+    "mac": Operation("MultiplyAccumulate", "each step correctly rounded"),
+    "maximum": Operation("MinMax", "exact", {"variant": "maximum"}),
+    "maximumNumber": Operation("MinMax", "exact", {"variant": "maximumNumber"}),
+    "minimum": Operation("MinMax", "exact", {"variant": "minimum"}),
+    "minimumNumber": Operation("MinMax", "exact", {"variant": "minimumNumber"}),
+    "minmax": Operation("MinMax", "exact"),
+    "mul": Operation("Mul", _ROUNDED),
+    "mul_constant": Operation("MulConstant", _ROUNDED),
+    "neg": Operation("Neg", "exact"),
+    "pow": Operation("Pow", _ULP),
+    "reciprocal": Operation("Reciprocal", _ULP),
+    "round": Operation("RoundToIntegral", "exact"),
+    "rsqrt": Operation("Rsqrt", _ULP),
+    "sigmoid": Operation("Sigmoid", _ULP),
+    "sin": Operation("Sin", _ULP),
+    "sincos": Operation("SinCos", _ULP),
+    "sin_turns": Operation("SinTurns", _ULP),
+    "sqrt": Operation("Sqrt", _ROUNDED),
+    "sqrt_iterative": Operation("IterativeSqrt", _ROUNDED, pipelined=False),
+    "sub": Operation("Sub", _ROUNDED),
+    "tanh": Operation("Tanh", _ULP),
 }
 _COMMANDS = {
     "describe": "latency, cost and accuracy of a core; also the default",
     "verilog": "Verilog of a core",
+    "table": "latencies and cost of many cores",
     "testbench": "Verilog that checks the core against exact results",
 }
 _EPILOG = """\
@@ -48,71 +106,101 @@ examples:
   tg2hdl-fp32 verilog mul --format bf16 --profile fast -o mul.v
   tg2hdl-fp32 testbench mul --format bf16 --profile fast -o mul_tb.v
   tg2hdl-fp32 verilog float_to_int --set width=16 --set overflow=wrap -o to_int.v
+  tg2hdl-fp32 verilog add --set stages=3 --stream -o add.v
+  tg2hdl-fp32 describe mul_constant --format FP16 --set constant=0.1
+  tg2hdl-fp32 describe dot --format FP16 --set terms=4
+  tg2hdl-fp32 table add mul tanh --format FP32 --format FP16 --luts
 """
 
 
-def make_core(operation: str, format: Format, profile: str, target: str, **parameters: Any) -> Any:
-    """Return the core of an operation."""
+def make_core(
+    operation: str, format: Format, profile: str | None = None, target: str | None = None, **parameters: Any
+) -> Any:
+    """Return the core of an operation, in the profile ``balanced`` unless a profile or ``stages`` is given.
+
+    Parameters
+    ----------
+    operation : str
+        Of :data:`OPERATIONS`.
+    format : Format
+    profile, target : str, optional
+        As for the core.
+    parameters
+        Those of the core; ``constant`` may be a number, and ``stream=True`` puts streams around the core.
+    """
     if operation not in OPERATIONS:
         raise FloatParameterError(f"unknown operation {operation!r}; use one of {one_of(OPERATIONS)}")
-    made = getattr(import_module("tg2hdl_fp32"), OPERATIONS[operation][0])
+    name, _, fixed, pipelined = OPERATIONS[operation]
+    given = {key: value for key, value in (("profile", profile), ("target", target)) if value is not None}
+    for key in fixed:
+        if key in parameters:
+            raise FloatParameterError(_TWICE.format(key))
+    parameters = {**fixed, **given, **parameters}
+    stream = parameters.pop("stream", False)
+    if operation == "mul_constant":
+        parameters["constant"] = _constant(format, parameters.get("constant"))
+    if pipelined and "profile" not in parameters and "stages" not in parameters:
+        parameters["profile"] = "balanced"
+    if not pipelined and given:
+        raise FloatParameterError(f"{operation} has one build, without a profile and for any family")
+    package = import_module("tg2hdl_fp32")
     try:
-        return made(format, profile=profile, target=target, **parameters)
+        core = getattr(package, name)(format, **parameters)
+        return package.StreamCore(core) if stream else core
     except FloatTypeError as error:
         raise FloatParameterError(str(error)) from None
     except TypeError as error:
         reason = str(error).rpartition("() ")[2]
         raise FloatParameterError(
-            f"{operation} {reason}; its parameters are those of tg2hdl_fp32.{OPERATIONS[operation][0]}"
+            f"{operation} {reason}; its parameters are those of tg2hdl_fp32.{name}"
         ) from None
 
 
-def describe(operation: str, format: Format, profile: str, target: str, **parameters: Any) -> str:
+def _constant(format: Format, value: Any) -> int:
+    """Pattern of a number given as text, such as 0.1, or 0x3dcd for a pattern."""
+    try:
+        if isinstance(value, str) and value.lower().startswith("0x"):
+            return int(value, 16)
+        return format.encode(Fraction(value))
+    except (TypeError, ValueError):
+        raise FloatParameterError(
+            f"constant {value!r} is not a number; use --set constant=0.1, or 0x and the bit pattern"
+        ) from None
+
+
+def describe(
+    operation: str, format: Format, profile: str | None = None, target: str | None = None, **parameters: Any
+) -> str:
     """Return latency, cost and accuracy of a core as text.
 
     The cost is counted in the core's netlist: registers exactly, multipliers as 18x18 blocks.
     """
-    core = make_core(operation, format, profile, target, **parameters)
-    name, accuracy = OPERATIONS[operation]
-    registers, multipliers, memory = _cost(core)
+    built = make_core(operation, format, profile, target, **parameters)
+    core = getattr(built, "core", built)
+    name, accuracy, _, pipelined = OPERATIONS[operation]
+    registers, multipliers, memory = cost_of(built)
+    build = ""
+    if pipelined:
+        stages = parameters.get("stages")
+        chosen = f"stages {stages}" if stages is not None else f"profile {profile or 'balanced'}"
+        build = f", {chosen}, family {target or 'generic'}"
+    lines = [
+        f"{name} of {format}{build}",
+        f"latency      {core.latency} cycle{'s' if core.latency != 1 else ''}",
+        f"interval     {core.ii} cycle{'s' if core.ii > 1 else ''}",
+    ]
+    if hasattr(core, "stage_delays"):
+        delays = ", ".join(f"{delay:.1f}" for delay in core.stage_delays)
+        lines.append(f"stages       {delays} ns (estimates for an ECP5-6)")
     return "\n".join(
         [
-            f"{name} of {format}, profile {profile}, family {target}",
-            f"latency      {core.latency} cycles",
-            f"interval     {core.ii} cycle{'s' if core.ii > 1 else ''}",
-            f"stages       {', '.join(f'{delay:.1f}' for delay in core.stage_delays)} ns (estimates for an ECP5-6)",
+            *lines,
             f"registers    {registers} bits",
             f"multipliers  {multipliers} of 18x18",
             f"tables       {memory} bits",
             f"accuracy     {accuracy}",
         ]
     )
-
-
-def _cost(core: Any) -> tuple[int, int, int]:
-    from amaranth.back import rtlil
-
-    text = rtlil.convert(core)
-    registers = multipliers = memory = 0
-    kind = ""
-    width: dict[str, int] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if words[:1] == ["cell"]:
-            kind = words[1]
-            multipliers += kind == "\\MULT18X18D"
-            width = {}
-        elif words[:1] == ["memory"]:
-            memory += int(words[2]) * int(words[4])
-        elif words[:1] == ["parameter"] and words[1].endswith("WIDTH"):
-            width[words[1]] = int(words[2])
-        elif words[:1] == ["end"]:
-            if kind in ("$dff", "$dffe"):
-                registers += width.get("\\WIDTH", 0)
-            elif kind == "$mul":
-                multipliers += -(-width["\\A_WIDTH"] // 18) * -(-width["\\B_WIDTH"] // 18)
-            kind = ""
-    return registers, multipliers, memory
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -128,10 +216,24 @@ def main(arguments: list[str] | None = None) -> None:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in _COMMANDS.items():
-        _add_options(commands.add_parser(name, help=text, description=text), name)
+        command = commands.add_parser(name, help=text, description=text)
+        if name == "table":
+            _add_table_options(command)
+        else:
+            _add_options(command, name)
     options = parser.parse_args(arguments)
     try:
+        if options.command == "table":
+            print(_table(options))
+            return
         parameters = dict(map(_parameter, options.set))
+        if options.stream:
+            parameters["stream"] = True
+        for name, option in (("profile", "profile"), ("target", "family")):
+            if name in parameters:
+                if getattr(options, option) is not None:
+                    raise FloatParameterError(_TWICE.format(name))
+                setattr(options, option, parameters.pop(name))
         core = (options.operation, format_by_name(options.format), options.profile, options.family)
         text = _text(options, core, parameters)
         if options.command != "describe" and options.output:
@@ -155,18 +257,43 @@ def _write(path: Path, text: str) -> None:
         staged.unlink(missing_ok=True)
 
 
+def _add_table_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("operations", nargs="*", help=f"{one_of(OPERATIONS)} [all that need no parameter]")
+    command.add_argument(
+        "--format", action="append", help=f"{one_of(FORMATS)}, or another; may be repeated [FP32]"
+    )
+    command.add_argument("--family", help=f"{one_of(TARGETS)} [generic]")
+    command.add_argument(
+        "--luts", action="store_true", help="synthesize for an ECP5 and count LUTs: seconds a row"
+    )
+
+
+def _table(options: argparse.Namespace) -> str:
+    unknown = [name for name in options.operations if name not in OPERATIONS]
+    if unknown:
+        raise FloatParameterError(f"unknown operation {unknown[0]!r}; use one of {one_of(OPERATIONS)}")
+    names = options.operations or [name for name in OPERATIONS if name != "mul_constant"]
+
+    def make(operation: str, format: Format, profile: str | None) -> Any:
+        return make_core(operation, format, profile, options.family)
+
+    formats = [format_by_name(name) for name in options.format or ["FP32"]]
+    return cost_table(names, formats, make, luts=options.luts)
+
+
 def _add_options(command: argparse.ArgumentParser, name: str) -> None:
     command.add_argument("operation", help=one_of(OPERATIONS))
     command.add_argument("--format", default="FP32", help=f"{one_of(FORMATS)}, or E<exponent>M<fraction>")
-    command.add_argument("--profile", default="balanced", help=one_of(PROFILES))
-    command.add_argument("--family", default="generic", help=one_of(TARGETS))
+    command.add_argument("--profile", help=f"{one_of(PROFILES)} [balanced]")
+    command.add_argument("--family", help=f"{one_of(TARGETS)} [generic]")
     command.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="parameter of the core, such as rounding=RTZ, flags=true, width=16",
+        help="parameter of the core, such as stages=3, rounding=RTZ, flags=true, width=16, point=8, constant=0.1",
     )
+    command.add_argument("--stream", action="store_true", help="valid/ready streams around the core")
     if name != "describe":
         command.add_argument("--module", help="name of the module [the operation]")
         command.add_argument("-o", "--output", help="file to write [standard output]")
@@ -174,7 +301,11 @@ def _add_options(command: argparse.ArgumentParser, name: str) -> None:
         command.add_argument("--count", type=int, default=200, help="random operands [200]")
 
 
-def _text(options: argparse.Namespace, core: tuple[str, Format, str, str], parameters: dict[str, Any]) -> str:
+def _text(
+    options: argparse.Namespace,
+    core: tuple[str, Format, str | None, str | None],
+    parameters: dict[str, Any],
+) -> str:
     if options.command == "describe":
         return describe(*core, **parameters)
     built, module = make_core(*core, **parameters), options.module or options.operation
@@ -184,7 +315,7 @@ def _text(options: argparse.Namespace, core: tuple[str, Format, str, str], param
         return verilog(built, module)
     from .testbench import write_testbench
 
-    return write_testbench(built, options.operation, module, count=options.count)
+    return write_testbench(built, module, count=options.count)
 
 
 def _parameter(text: str) -> tuple[str, Any]:
@@ -195,7 +326,7 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name, value == "true"
     if value in RoundingMode.__members__:
         return name, RoundingMode[value]
-    return name, int(value) if value.isdecimal() else value
+    return name, int(value) if re.fullmatch(r"-?\d+", value) else value
 
 
 if __name__ == "__main__":

@@ -1,10 +1,16 @@
 """Sums of three values with one carry chain."""
 
-__all__ = ["add_three", "save_carries"]
+__all__ = ["add_segments", "add_three", "compress", "save_carries"]
+
+from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Const, Value, ValueLike
 
 from .pipeline import Pipeline
+from .timing import add_delay, lut_delay
+
+#: Bits of a carry chain between two possible cuts of a wide sum.
+_SEGMENT = 64
 
 
 def add_three(
@@ -46,6 +52,51 @@ def save_carries(
     a, *others = (Cat(value, Const(0, max(width - len(value), 0)))[:width] for value in values)
     b, c = (_invert(value, flag) for value, flag in zip(others, carries, strict=True))
     return p.wire(a ^ b ^ c), p.wire(Cat(carries[0], a & b | a & c | b & c)[:width])
+
+
+def compress(p: Pipeline, names: Sequence[str], width: int) -> tuple[str, str]:
+    """Reduce the values of these names to two with the same sum modulo ``2**width``; adds a cut for every two levels.
+
+    Each level of logic takes three values to two. The values are changed; the names of the last two are returned.
+    """
+    left, levels = list(names), 0
+    while len(left) > 2:
+        kept = []
+        for k in range(0, len(left) - 2, 3):
+            group = left[k : k + 3]
+            p[group[0]], p[group[1]] = save_carries(p, (p[group[0]], p[group[1]], p[group[2]]), width)
+            kept += group[:2]
+        left = kept + left[len(left) - len(left) % 3 :]
+        levels += 1
+        p.delay(lut_delay())
+        if levels % 2 == 0:
+            p.cut()
+    return left[0], left[1]
+
+
+def add_segments(
+    p: Pipeline, name: str, terms: tuple[str, str], width: int, *, carry: Value | None = None
+) -> None:
+    """Set ``p[name]`` to the sum modulo ``2**width`` of two unsigned values, with a possible cut between its segments.
+
+    Parameters
+    ----------
+    terms : (str, str)
+        Names of the values.
+    carry : Value, optional
+        One bit that is added.
+    """
+    p[f"{name}_carry"] = Const(0, 1) if carry is None else carry
+    count = -(-width // _SEGMENT)
+    for k in range(count):
+        if k:
+            p.cut()
+        low, high = k * _SEGMENT, min((k + 1) * _SEGMENT, width)
+        parts = [Cat(p[term], Const(0, width))[low:high] for term in terms]
+        total = p.wire(Cat(1, parts[0]) + Cat(p[f"{name}_carry"], parts[1]))
+        p[f"{name}_{k}"], p[f"{name}_carry"] = total[1 : high - low + 1], total[-1]
+        p.delay(add_delay(high - low + 1))
+    p[name] = Cat(p[f"{name}_{k}"] for k in range(count))
 
 
 def _invert(value: Value, flag: Value) -> Value:

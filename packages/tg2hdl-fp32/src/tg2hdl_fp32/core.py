@@ -73,12 +73,14 @@ class Core(wiring.Component):
     """
 
     operation: ClassVar[str]
-    operands: ClassVar[tuple[str, ...]] = ("a", "b")
+    operands: tuple[str, ...] = ("a", "b")
     #: The operation rounds: a rounding mode applies.
     rounds: ClassVar[bool] = True
     #: The result may overflow: saturation applies.
     overflows: ClassVar[bool] = False
     ii: int = 1
+    # Reading the latency of a core that is never built is a normal use, and so is refusing one; Amaranth would warn.
+    _MustUse__silence = True
 
     def __init__(
         self,
@@ -131,8 +133,6 @@ class Core(wiring.Component):
         if flags:
             members["flags"] = Out(FLAGS)
         super().__init__(members)
-        # Reading the latency of a core that is never built is a normal use.
-        self._MustUse__silence = True
 
     @property
     def latency(self) -> int:

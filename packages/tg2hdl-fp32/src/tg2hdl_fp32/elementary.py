@@ -28,18 +28,19 @@ class ElementaryCore(Core):
     Parameters
     ----------
     format : Format
-        FP32, FP16 or BF16.
+        FP32, FP16 or BF16, or any, as each function tells.
     **parameters
         As for :class:`Core`, without ``rounding`` and ``flags``.
     """
 
-    operands: ClassVar[tuple[str, ...]] = ("a",)
+    operands: tuple[str, ...] = ("a",)
     rounds: ClassVar[bool] = False
-    formats: ClassVar[tuple[Format, ...]] = (FP32, FP16, BF16)
+    #: None for any.
+    formats: ClassVar[tuple[Format, ...] | None] = (FP32, FP16, BF16)
 
     def __init__(self, format: Format = FP32, **parameters: Any) -> None:
         name = type(self).__name__
-        if isinstance(format, Format) and format not in self.formats:
+        if self.formats is not None and isinstance(format, Format) and format not in self.formats:
             raise FloatParameterError(
                 f"{name} of {format} is not available; use one of {one_of(self.formats)}"
             )

@@ -9,9 +9,10 @@ from amaranth.hdl import Cat, Const, Mux, signed
 
 from . import functions
 from .core import OfFP32
-from .elementary import ElementaryCore, evaluate, flushes
-from .format import Format
+from .elementary import evaluate, flushes
+from .format import BF16, FP16, FP32, Format
 from .pipeline import Pipeline
+from .power import Power
 from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
 from .timing import add_delay, lut_delay, reduce_delay
@@ -32,8 +33,8 @@ def table(format: Format) -> QuadraticTable:
     )
 
 
-class Exp2(ElementaryCore):
-    """``2**a``: exact for integers, error below 1 ULP, monotone.
+class Exp2(Power):
+    """``2**a``: exact for integers, error below 1 ULP; monotone in FP32, FP16 and BF16.
 
     The operand becomes a fixed-point number; its integer part is the exponent, its fraction goes through a
     table of quadratics. A negative operand is complemented rather than negated: one unit in the last place of
@@ -43,10 +44,14 @@ class Exp2(ElementaryCore):
     """
 
     operation = "exp2"
+    binary = True
 
     def datapath(self, p: Pipeline) -> None:
         """Shift to fixed point, look up, evaluate, shift to subnormal, round."""
         f = self.format
+        if f not in (FP32, FP16, BF16) or self.result_format != f or self.saturate:
+            super().datapath(p)
+            return
         coefficients = table(f)
         places = f.significand + 2
         width = f.exponent + places

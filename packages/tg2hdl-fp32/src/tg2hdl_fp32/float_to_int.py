@@ -11,6 +11,7 @@ from .constants import at_most, constant_minus
 from .core import Core
 from .errors import FloatParameterError, one_of
 from .format import FP32, Format
+from .int_to_float import check_point
 from .modes import RoundingMode
 from .pipeline import Pipeline
 from .rounding import rounds_away
@@ -23,7 +24,7 @@ OVERFLOWS = ("saturate", "wrap")
 
 
 class FloatToInt(Core):
-    """``a`` as an integer, toward zero unless another rounding is asked for.
+    """``a`` as an integer or a fixed-point number, toward zero unless another rounding is asked for.
 
     Parameters
     ----------
@@ -36,6 +37,9 @@ class FloatToInt(Core):
     overflow : str
         ``saturate`` gives the nearest integer of the type, infinities too, and 0 for NaN. ``wrap`` takes the
         rounded number modulo ``2**width``, and gives 0 for NaN and infinities; so do the casts of tinygrad.
+    point : int
+        Bits after the binary point: the result is ``a * 2**point``, rounded. A negative one drops bits before the
+        point.
     rounding : RoundingMode or "dynamic"
         Direction of rounding.
     """
@@ -50,6 +54,7 @@ class FloatToInt(Core):
         signed: bool = True,
         *,
         overflow: str = "saturate",
+        point: int = 0,
         rounding: RoundingMode | str = RoundingMode.RTZ,
         **parameters: Any,
     ) -> None:
@@ -57,7 +62,8 @@ class FloatToInt(Core):
             raise FloatParameterError(f"integer width {width!r} is not allowed; use 2 to 64 bits")
         if overflow not in OVERFLOWS:
             raise FloatParameterError(f"unknown overflow {overflow!r}; use one of {one_of(OVERFLOWS)}")
-        self.width, self.signed, self.overflow = width, signed, overflow
+        check_point(format, width, point)
+        self.width, self.signed, self.overflow, self.point = width, signed, overflow, point
         super().__init__(format, rounding=rounding, **parameters)
 
     def result_shape(self) -> Shape:
@@ -68,19 +74,21 @@ class FloatToInt(Core):
         """Describe the conversion."""
         fmt, width, wrap = self.format, self.width, self.overflow == "wrap"
         x = unpack(fmt, p.a, subnormals=self.subnormals)
+        # As if the exponent were larger.
+        bias = fmt.bias - self.point
         # Highest useful position of the hidden bit, and the frame down to the guard bit.
         top = width - 1 + (fmt.fraction if wrap else 0)
         bottom = min(-1, top - fmt.fraction)
         frame = top - bottom + 1
         levels = (frame + 1).bit_length()
-        # Only with a bias of 1 does a subnormal number reach the guard bit, and its exponent matter.
-        exponent = x.exponent if fmt.bias == 1 else x.field
-        p.places = constant_minus(p, fmt.bias + top, exponent, levels)
-        p.beyond = ~at_most(exponent, fmt.bias + top)
+        # Only with a bias of 1 or less does a subnormal number reach the guard bit, and its exponent matter.
+        exponent = x.exponent if bias <= 1 else x.field
+        p.places = constant_minus(p, bias + top, exponent, levels)
+        p.beyond = ~at_most(exponent, bias + top)
         # The sum drops the bits above the integer; a plain conversion does not need this wire.
-        p.large = ~at_most(exponent, fmt.bias + width - 1) if wrap and self.has_flags else Const(0, 1)
+        p.large = ~at_most(exponent, bias + width - 1) if wrap and self.has_flags else Const(0, 1)
         # Too far right, or so far left that nothing is left modulo the width.
-        out = p.wire(at_most(exponent, fmt.bias + top - (1 << levels)) | (p.beyond if wrap else Const(0)))
+        out = p.wire(at_most(exponent, bias + top - (1 << levels)) | (p.beyond if wrap else Const(0)))
         p.out, p.sign = out, x.sign
         p.significand = x.significand & ~out.replicate(fmt.significand)
         begin_class(p, "x", fmt, p.a)
@@ -121,7 +129,7 @@ class FloatToInt(Core):
             largest = (1 << (width - self.signed)) - 1
             smallest = -(1 << (width - 1)) if self.signed else 0
             limit = Mux(p.sign, Const(smallest & ((1 << width) - 1), width), Const(largest, width))
-            if fmt.max_exponent_field < fmt.bias + top:
+            if fmt.max_exponent_field < bias + top:
                 # In a narrow format even infinity has the exponent field of a number that would fit.
                 outside = p.wire(outside | p.x_inf)
             p.result = Mux(p.x_nan, 0, Mux(outside, limit, low))

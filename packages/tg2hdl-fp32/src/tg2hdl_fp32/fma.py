@@ -1,21 +1,22 @@
 """Fused multiply-add."""
 
-__all__ = ["FP32Fma", "Fma"]
+__all__ = ["FP32Fma", "Fma", "Fmsub", "Fnmadd", "Fnmsub"]
+
+from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .carry_save import add_three
-from .core import Core, OfFP32
-from .modes import RoundingMode
+from .core import OfFP32
+from .fused import FusedSum
 from .multiplier import multiply
 from .pipeline import Pipeline
-from .rounding import round_and_pack
-from .shifting import leading_zeros, shift_left, shift_right_sticky
+from .shifting import shift_right_sticky
 from .timing import add_delay, lut_delay, reduce_delay
 from .unpacked import Unpacked, unpack
 
 
-class Fma(Core):
+class Fma(FusedSum):
     """``a * b + c`` with one rounding.
 
     The addend is aligned to the product while the multipliers work, in a frame that has room for it above the
@@ -24,12 +25,13 @@ class Fma(Core):
     """
 
     operation = "fma"
-    overflows = True
     operands = ("a", "b", "c")
+    #: Signs that the product and the addend get.
+    negates: ClassVar[tuple[bool, bool]] = (False, False)
 
     def datapath(self, p: Pipeline) -> None:
         """Describe the operation."""
-        fmt, n = self.format, self.format.significand
+        fmt = self.format
         x, y, z = (unpack(fmt, value, subnormals=self.subnormals) for value in (p.a, p.b, p.c))
         start = p.mark()
         self._classify(p, x, y, z)
@@ -39,25 +41,7 @@ class Fma(Core):
             self._align(p, x, y, z)
         p.cut()
         self._sum(p)
-        self._normalize(p)
-        zero = p.zero
-        cancelled = zero & p.subtract & ~p.inf
-        round_and_pack(
-            p,
-            fmt,
-            sign=p.wire(Mux(cancelled, p.rm == RoundingMode.RDN.value, p.sign)),
-            exponent=p.exponent,
-            significand=p.frame[-n:],
-            guard=p.frame[-n - 1],
-            sticky=p.wire(p.low_sticky | p.frame[: -n - 1].any()),
-            nan=p.nan,
-            inf=p.inf,
-            zero=zero,
-            invalid=p.invalid,
-            flags=self.has_flags,
-            subnormals=self.subnormals,
-            saturate=self.saturate,
-        )
+        self.round_sum(p)
 
     def tuned_stages(self, profile: str) -> int | None:
         """Numbers of stages that were measured for FP32 on an ECP5."""
@@ -71,23 +55,25 @@ class Fma(Core):
         return 3 * self.format.significand + 2
 
     @property
-    def _mark_bits(self) -> int:
-        """Bits of a distance from the top of the frame."""
-        return (self._below + self.format.significand + 1).bit_length()
+    def sum_bits(self) -> int:
+        """Bits of the frame."""
+        return self._below + self.format.significand + 2
 
     @property
     def _top_bits(self) -> int:
         """Bits of the exponent at the top of the frame, which is positive."""
         fmt = self.format
         largest = 2 * fmt.max_exponent_field + fmt.significand + 3 - fmt.bias
-        return max(fmt.exponent + 2, largest.bit_length(), self._mark_bits)
+        return max(fmt.exponent + 2, largest.bit_length(), self.mark_bits)
 
     def _classify(self, p: Pipeline, x: Unpacked, y: Unpacked, z: Unpacked) -> None:
         for name, operand in (("x", x), ("y", y), ("z", z)):
             p[f"{name}_nan"], p[f"{name}_signaling"] = operand.is_nan, operand.is_signaling
             p[f"{name}_inf"], p[f"{name}_zero"] = operand.is_inf, operand.is_zero
-        p.product_sign, p.addend_sign = x.sign ^ y.sign, z.sign
-        p.subtract = x.sign ^ y.sign ^ z.sign
+        product, addend = self.negates
+        sign, apart = x.sign ^ y.sign, x.sign ^ y.sign ^ z.sign
+        p.product_sign, p.addend_sign = ~sign if product else sign, ~z.sign if addend else z.sign
+        p.subtract = ~apart if product != addend else apart
 
     def _combine(self, p: Pipeline) -> None:
         product_inf = p.x_inf | p.y_inf
@@ -143,23 +129,10 @@ class Fma(Core):
         p.flipped = frame ^ p.subtract.replicate(len(frame))
         p.delay(lut_delay(middle + 1.5))
 
-    def _mark_digits(self, p: Pipeline) -> None:
-        """Decode the position of the smallest exponent in the sum, one digit at a time, for :meth:`_marker`."""
-        bits = self._mark_bits
-        low, high = p.top_exponent[: bits // 2], p.top_exponent[bits // 2 : bits]
-        near = ~p.top_exponent[bits:].any()
-        p.mark_low = Cat(low == k for k in range(1 << len(low)))
-        p.mark_high = Cat((high == k) & near for k in range(1 << len(high)))
-
-    def _marker(self, p: Pipeline, width: int) -> Value:
-        # One-hot at `top_exponent` places below the top: the sum is not normalized beyond the smallest exponent.
-        digits = len(p.mark_low)
-        return Cat(p.mark_low[k % digits] & p.mark_high[k // digits] for k in reversed(range(width)))
-
     def _sum(self, p: Pipeline) -> None:
         """Add, or subtract in both directions, in two halves."""
         n = self.format.significand
-        width = self._below + n + 2
+        width = self.sum_bits
         product = p.wire(Cat(Const(0, n + 1), p.product, Const(0, n + 3)))
         half = width // 2
         # With the complement of the addend, a sum without a carry in is the complement of the other difference.
@@ -173,53 +146,37 @@ class Fma(Core):
         p.no_borrow = high[width - half + 1]
         back = Cat(1, p.product_high) + Cat(p.low_back[half], p.flipped_high)
         p.backward = Cat(p.low_back[:half], back[1 : width - half + 1])
-        self._mark_digits(p)
+        self.mark_digits(p)
         p.delay(add_delay(width - half + 1))
         p.cut()
         p.negative = p.subtract & ~p.no_borrow
-        p.marker = self._marker(p, width)
+        p.marker = self.marker(p, width)
         p.delay(lut_delay())
         p.cut()
         p.total = Mux(p.negative, ~p.backward, p.forward)[:width]
         p.sign = Mux(p.addend_inf | (p.negative & ~p.inf), p.addend_sign, p.product_sign)
         p.delay(2.6)
 
-    def _normalize(self, p: Pipeline) -> None:
-        """Shift the sum left until its top bit is set or the smallest exponent is reached."""
-        width, chunk_bits = len(p.total), 4
-        chunk = 1 << chunk_bits
-        chunks = -(-width // chunk)
-        p.cut()
-        stop = p.wire(p.total | p.marker)
-        pad = chunks * chunk - width
-        padded = Cat(Const(0, pad), stop)
-        p.empty = Cat(~padded[k * chunk : (k + 1) * chunk].any() for k in range(chunks))
-        p.stop = stop
-        total = p.wire(Cat(Const(0, pad), p.total))
-        p.filled = Cat(total[k * chunk : (k + 1) * chunk].any() for k in range(chunks))
-        p.delay(lut_delay(4))
-        p.cut()
-        count = leading_zeros(p, ~p.empty)
-        coarse = p.wire(count[: (chunks - 1).bit_length()])
-        p.coarse = coarse
-        p.zero = ~p.filled.any()
-        p.delay(lut_delay(3))
-        p.cut()
-        p.half_shifted = shift_left(p, p.total, p.coarse, unit=chunk)
-        p.stop_shifted = shift_left(p, p.stop, p.coarse, unit=chunk)[-chunk:]
-        p.delay(lut_delay(len(coarse) + 1))
-        p.cut()
-        p.fine = leading_zeros(p, p.stop_shifted)[:chunk_bits]
-        # What the fine shift can bring into the result; all below it is sticky.
-        window = min(self.format.significand + chunk, width)
-        p.window = p.half_shifted[-window:]
-        p.low_sticky = p.half_shifted[: width - window].any()
-        p.delay(lut_delay(4))
-        p.cut()
-        p.frame = shift_left(p, p.window, p.fine)
-        p.exponent = (p.top_exponent + 1 - Cat(p.fine, p.coarse)).as_signed()
-        p.delay(lut_delay(chunk_bits))
-        p.cut()
+
+class Fmsub(Fma):
+    """``a * b - c`` with one rounding; the datapath of :class:`Fma`, as are the next two."""
+
+    operation = "fmsub"
+    negates = (False, True)
+
+
+class Fnmadd(Fma):
+    """``-(a * b) - c`` with one rounding of the negative sum, as FNMADD of RISC-V."""
+
+    operation = "fnmadd"
+    negates = (True, True)
+
+
+class Fnmsub(Fma):
+    """``c - a * b`` with one rounding, as FNMSUB of RISC-V."""
+
+    operation = "fnmsub"
+    negates = (True, False)
 
 
 class FP32Fma(OfFP32, Fma):

@@ -6,7 +6,10 @@ A real number is an integer in units of ``2**-PRECISION``; results are right to 
 __all__ = [
     "PRECISION",
     "exp2",
+    "log",
     "log2_slope",
+    "log_of_2",
+    "pi",
     "reciprocal",
     "rsqrt",
     "sine_slope",
@@ -33,13 +36,13 @@ def _inverse_tangent(inverse: int, bits: int) -> int:
 
 
 @cache
-def _pi(bits: int) -> int:
+def pi(bits: int) -> int:
     """Pi in units of ``2**-bits``, by Machin's formula."""
     guard = bits + 32
     return 4 * (4 * _inverse_tangent(5, guard) - _inverse_tangent(239, guard)) >> 32
 
 
-def _log(x: int) -> int:
+def log(x: int) -> int:
     """Natural logarithm of a number near 1: twice the area tangent of (x - 1) / (x + 1)."""
     z = (abs(x - _ONE) << PRECISION) // (x + _ONE)
     square = z * z >> PRECISION
@@ -52,13 +55,14 @@ def _log(x: int) -> int:
 
 
 @cache
-def _log_of_2() -> int:
-    return _log(2 * _ONE)
+def log_of_2() -> int:
+    """Natural logarithm of 2."""
+    return log(2 * _ONE)
 
 
 def exp2(x: int) -> int:
     """2 to the power of `x`."""
-    y = x * _log_of_2() >> PRECISION
+    y = x * log_of_2() >> PRECISION
     total, term, k = _ONE, _ONE, 1
     while term not in (0, -1):
         term = (term * y >> PRECISION) // k
@@ -69,7 +73,7 @@ def exp2(x: int) -> int:
 
 def log2_slope(x: int) -> int:
     """``log2(1 + x) / x``, for `x` other than 0."""
-    return (_log(_ONE + x) << 2 * PRECISION) // (x * _log_of_2())
+    return (log(_ONE + x) << 2 * PRECISION) // (x * log_of_2())
 
 
 def reciprocal(x: int) -> int:
@@ -84,7 +88,7 @@ def rsqrt(x: int) -> int:
 
 def sine_slope(x: int) -> int:
     """``sin(pi/2 x) / x``, for `x` other than 0."""
-    half_pi = _pi(PRECISION) >> 1
+    half_pi = pi(PRECISION) >> 1
     y = x * half_pi >> PRECISION
     square = y * y >> PRECISION
     total, term, k = 0, half_pi, 1
@@ -99,4 +103,4 @@ def sine_slope(x: int) -> int:
 def two_over_pi(bits: int) -> int:
     """``2 / pi`` cut after `bits` fraction bits."""
     guard = bits + 32
-    return (1 << 2 * guard + 1) // _pi(guard) >> 32
+    return (1 << 2 * guard + 1) // pi(guard) >> 32

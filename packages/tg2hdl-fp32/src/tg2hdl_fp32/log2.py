@@ -10,9 +10,10 @@ from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
 from .core import OfFP32
-from .elementary import ElementaryCore, evaluate
-from .format import Format
+from .elementary import evaluate
+from .format import BF16, FP16, FP32, Format
 from .leading_product import low_bits, multiply_leading
+from .logarithm import Logarithm
 from .normalizing import normalize_operand, normalize_unpacked
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
@@ -38,8 +39,8 @@ def table(format: Format) -> QuadraticTable:
     )
 
 
-class Log2(ElementaryCore):
-    """``log2(a)``: exact for powers of two, error below 1 ULP, monotone.
+class Log2(Logarithm):
+    """``log2(a)``: exact for powers of two, error below 1 ULP; monotone in FP32, FP16 and BF16.
 
     The operand is ``2**e * (1 + w)`` with `w` in (-1/4, 1/2], so that there is no cancellation between `e` and the
     logarithm of the rest, which is `w` times a smooth function from a table of quadratics. When `e` is 0,
@@ -53,6 +54,9 @@ class Log2(ElementaryCore):
     def datapath(self, p: Pipeline) -> None:
         """Normalize, look up, evaluate, multiply, add the exponent, normalize, round."""
         f = self.format
+        if f not in (FP32, FP16, BF16) or self.result_format != f:
+            super().datapath(p)
+            return
         n = f.significand
         coefficients = table(f)
         whole = (f.bias + n).bit_length()
@@ -91,7 +95,7 @@ class Log2(ElementaryCore):
         p.leading = Mux(p.far, (f.bias + whole - 1) - p.coarse, (f.bias - 1) - p.normal_w_places).as_signed()
         p.shift = Mux(p.far, p.coarse, 0)
         p.near = ~p.far
-        self._sum(p, coefficients, whole)
+        self._add(p, coefficients, whole)
         self._round(p)
 
     def _operand(self, p: Pipeline) -> None:
@@ -105,7 +109,7 @@ class Log2(ElementaryCore):
         p.high = p.significand[-2]
         p.delay(add_delay(f.exponent))
 
-    def _sum(self, p: Pipeline, coefficients: QuadraticTable, whole: int) -> None:
+    def _add(self, p: Pipeline, coefficients: QuadraticTable, whole: int) -> None:
         """Multiply, and add the whole part or subtract from it, as the complement of a sum."""
         n = self.format.significand
         fraction = n + coefficients.fraction - low_bits(n - 1) - low_bits(coefficients.value_bits)

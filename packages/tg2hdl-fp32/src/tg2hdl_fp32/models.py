@@ -3,7 +3,7 @@
 Only this module needs numpy, and it is not imported by the cores.
 """
 
-__all__ = ["MODELS", "exp2", "log2", "reciprocal", "rsqrt", "sin", "sin_turns"]
+__all__ = ["MODELS", "cos", "exp2", "log2", "reciprocal", "rsqrt", "sin", "sin_turns"]
 
 from collections.abc import Callable
 from typing import Any
@@ -177,6 +177,15 @@ def log2(bits: Patterns, format: Format = FP32) -> Patterns:
 
 def sin(bits: Patterns, format: Format = FP32) -> Patterns:
     """Return what :class:`~tg2hdl_fp32.Sin` gives for an array of patterns."""
+    return _circular(bits, format, cosine=False)
+
+
+def cos(bits: Patterns, format: Format = FP32) -> Patterns:
+    """Return what :class:`~tg2hdl_fp32.Cos` gives for an array of patterns."""
+    return _circular(bits, format, cosine=True)
+
+
+def _circular(bits: Patterns, format: Format, *, cosine: bool) -> Patterns:
     x = _Operand(format, bits)
     windows, fraction, kept = sin_core.reduction(format)
     offset = x.exponent - (format.bias + sin_core.least_exponent(format))
@@ -202,12 +211,15 @@ def sin(bits: Patterns, format: Format = FP32) -> Patterns:
         inside = fraction - position
         if -2 < inside < piece:
             quadrant |= digits >> inside if inside >= 0 else digits << -inside
-    quadrant &= 3
+    quadrant = quadrant + cosine & 3
     reduced &= (1 << kept) - 1
     reduced = np.where(quadrant & 1 == 1, reduced ^ ((1 << kept) - 1), reduced)
-    negative = x.negative ^ ((quadrant & 2 != 0) & ~tiny)
-    exponent = np.where(tiny, x.exponent, 0)
-    result = _quarter_wave(format, reduced, kept, tiny, x.significand, exponent, unchanged=True)
+    negative = (x.negative & (not cosine)) ^ ((quadrant & 2 != 0) & ~tiny)
+    significand, field = x.significand, x.exponent
+    if cosine:
+        significand, field = np.full_like(significand, format.min_normal), np.full_like(field, format.bias)
+    exponent = np.where(tiny, field, 0)
+    result = _quarter_wave(format, reduced, kept, tiny, significand, exponent, unchanged=True)
     result = result | np.where(negative, format.sign_mask, 0)
     return _finish(format, bits, np.where(x.is_nan | x.is_inf, format.nan, result))
 
@@ -274,6 +286,7 @@ def _bit_length_long(value: Array) -> Array:
 
 #: Models by the name of the operation.
 MODELS: dict[str, Callable[[Patterns, Format], Patterns]] = {
+    "cos": cos,
     "exp2": exp2,
     "log2": log2,
     "reciprocal": reciprocal,

@@ -2,7 +2,7 @@
 
 __all__ = ["MulConstant"]
 
-from typing import Any, ClassVar
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Value
 
@@ -27,7 +27,7 @@ class MulConstant(Mul):
         Bit pattern of the second factor.
     """
 
-    operands: ClassVar[tuple[str, ...]] = ("a",)
+    operands = ("a",)
 
     def __init__(self, format: Any, constant: int, **parameters: Any) -> None:
         if not isinstance(constant, int):

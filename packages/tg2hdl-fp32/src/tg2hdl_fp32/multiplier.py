@@ -143,7 +143,7 @@ def multiply(
     for i, (_, x) in enumerate(limbs[0]):
         for j, (_, y) in enumerate(limbs[1]):
             block = Multiplier18(registers, target=target, domain=p.domain)
-            p.module.submodules[f"{name}_{i}_{j}"] = block
+            p.add(f"{name}_{i}_{j}", block)
             p.drive(block.a.eq(x))
             p.drive(block.b.eq(y))
             p.drive(block.en.eq(p.enable))

@@ -69,13 +69,21 @@ class Pipeline:
         self._segments: list[float] = []
         self._module = module
         self._parallel = False
+        self._prefix = ""
 
     # What a datapath calls.
 
-    @property
-    def module(self) -> Module:
-        """Module for submodules of the datapath, such as multipliers and tables."""
-        return self._module
+    def add(self, name: str, component: Any) -> None:
+        """Add a submodule of the datapath, such as a multiplier or a table."""
+        self._module.submodules[self._prefix + name] = component
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Put `name` before the names of values and submodules, so that a datapath can be part of another one."""
+        saved = self._prefix
+        self._prefix += f"{name}_"
+        yield
+        self._prefix = saved
 
     @property
     def domain(self) -> str:
@@ -137,6 +145,7 @@ class Pipeline:
 
     def __setitem__(self, name: str, value: ValueLike) -> None:
         """Name a value at the present stage; a name may be given again, to replace the value."""
+        name = self._prefix + name
         flat = Value.cast(value)
         if isinstance(flat, Const):
             self._values[name] = _Staged(self._stage, value)
@@ -150,6 +159,7 @@ class Pipeline:
 
     def __getitem__(self, name: str) -> Any:
         """Return a named value at the present stage."""
+        name = self._prefix + name
         if name not in self._values:
             raise FloatParameterError(f"the datapath reads {name!r} before it is set")
         staged = self._values[name]
@@ -189,7 +199,7 @@ class Pipeline:
         """Delay a value that belongs to stage `birth` up to the present stage."""
         staged = _Staged(birth, value)
         name = f"carried{len(self._values)}"
-        self._values[name] = staged
+        self._values[self._prefix + name] = staged
         return self[name]
 
     def adopt(self, signal: Signal) -> Any:
@@ -200,6 +210,10 @@ class Pipeline:
     def drive(self, statement: Any) -> None:
         """Add a combinational assignment, such as to an input of a submodule."""
         self._comb.append(statement)
+
+    def state(self, register: Signal, value: ValueLike) -> None:
+        """Load an adopted register, whose output belongs to the present stage as `value` does, when enabled."""
+        self._sync.append(register.eq(value))
 
     # What the core calls.
 

@@ -13,6 +13,7 @@ from . import functions
 from .elementary import ElementaryCore, evaluate
 from .format import Format
 from .leading_product import low_bits, multiply_leading
+from .logic_table import select
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
@@ -45,6 +46,23 @@ class QuarterWave(ElementaryCore):
 
         ``p.reduced`` has the fraction bits of the position in the quarter turn.
         """
+
+    def _lower(self, p: Pipeline) -> None:
+        """Shift a position whose sine is subnormal to the place of the smallest exponent, by three places at most."""
+        normal = self.format.bias - 1
+        # A bit for "subnormal" above the distance.
+        table = [
+            (count >= normal) << 2 | max(min(count - normal, 3), 0) for count in range(1 << len(p.count))
+        ]
+        distance = p.wire(select(p.count, table))
+        p.least = distance[2] & ~p.passes
+        for k in range(2):
+            shifted = Cat(p.normal[1 << k :], Const(0, 1 << k))
+            p.normal = Mux(distance[k], shifted, p.normal)
+
+    def may_be_subnormal(self) -> bool:
+        """Whether a reduced operand can have a subnormal sine."""
+        return False
 
     @abstractmethod
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
@@ -83,16 +101,21 @@ class QuarterWave(ElementaryCore):
                 if k in (4, 3, 1, 0):
                     p.cut()
             p.count = Cat(p[f"empty{k}"] for k in range(levels))
+            p.least = Const(0, 1)
+            if self.may_be_subnormal() and self.subnormals:
+                self._lower(p)
             p.factor = Mux(p.passes, Cat(Const(0, kept - n), p.small_significand), p.normal[-kept:])
-            p.exponent = Mux(p.passes, p.small_field, (f.bias - 1) - p.count).as_signed()
-            p.delay(add_delay(f.exponent) + lut_delay())
+            p.exponent = Mux(p.passes, p.small_field, Mux(p.least, 0, (f.bias - 1) - p.count)).as_signed()
+            # The distance is a function of five bits.
+            lowering = lut_delay(3.5) if self.may_be_subnormal() and self.subnormals else 0.0
+            p.delay(max(add_delay(f.exponent), lowering) + lut_delay())
         p.cut()
         p.exponent_above = (p.exponent + 1).as_signed()
         multiply_leading(p, "product", p.factor, p.y, target=self.target)
         p.cut()
         # The factor is in [1/2, 1), the slope in [1, pi/2].
         full = kept + coefficients.fraction - low_bits(kept) - low_bits(coefficients.value_bits)
-        top = p.product[full]
+        top = p.product[full] | p.least
         value = p.wire(Mux(top, p.product[: full + 1], Cat(Const(0, 1), p.product[:full]))[: full + 1])
         guard = full - n
         place = p.wire(Mux(top, p.exponent_above, p.exponent))

@@ -149,7 +149,7 @@ def lookup(
     p.delay(4.0 if target == "generic" else 3.2)
     p.cut()
     rom = Rom(words, width, latency=p.stage - before, target=target, domain=p.domain)
-    p.module.submodules[f"{name}_rom"] = rom
+    p.add(f"{name}_rom", rom)
     p.drive(rom.address.eq(address))
     p.drive(rom.en.eq(p.enable))
     p[name] = p.adopt(rom.data)

@@ -1,17 +1,19 @@
 """Sine of radians, for operands of any size."""
 
-__all__ = ["FP32Sin", "Sin"]
+__all__ = ["Cos", "FP32Sin", "Sin", "SinCos"]
 
 from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from .carry_save import add_three, save_carries
 from .core import OfFP32
 from .elementary import limbs
-from .format import Format
+from .format import FP32, Format
 from .functions import two_over_pi
 from .leading_product import low_bits
 from .logic_table import select
@@ -84,11 +86,22 @@ class Sin(QuarterWave):
         lookup(p, "window", address, windows, fraction + 2, target=self.target)
         self._multiply(p, fraction + 2)
         turns = p.wire(Cat(p.low_part[:-1], Mux(p.low_part[-1], p.high_more, p.high_part)))
-        quadrant = turns[fraction : fraction + 2]
-        p.reduced = turns[fraction - kept : fraction] ^ quadrant[0].replicate(kept)
-        p.sign = p.negative ^ (quadrant[1] & ~p.is_tiny)
+        falls, below = self._quadrant(turns[fraction : fraction + 2])
+        p.reduced = turns[fraction - kept : fraction] ^ falls.replicate(kept)
+        p.sign = self._sign(p, below & ~p.is_tiny)
         p.is_zero = Const(0, 1)
         p.delay(lut_delay(3))
+
+    def may_be_subnormal(self) -> bool:
+        """Whether an operand can be so near to a multiple of pi/2: in FP16."""
+        return _CANCELLED[self.format.name] > -self.format.emin
+
+    def _quadrant(self, quadrant: Value) -> tuple[Value, Value]:
+        """Return whether the function falls in a quadrant, and whether it is below zero there."""
+        return quadrant[0], quadrant[1]
+
+    def _sign(self, p: Pipeline, below: Value) -> Value:
+        return p.negative ^ below
 
     def _multiply(self, p: Pipeline, size: int) -> None:
         """Multiply significand and window modulo ``2**size``.
@@ -171,6 +184,71 @@ def _multiply_top(p: Pipeline, window: Value, significand: Value) -> None:
             limit = 1 << len(narrow)
             index = range(1 << len(narrow) + len(digits))
             p[name] = select(Cat(narrow, digits), [(i % limit) * (i // limit) % limit for i in index])
+
+
+class Cos(Sin):
+    """``cos(a)`` of radians: error below 1 ULP for every operand, even; the reduction is that of :class:`Sin`.
+
+    Special values: NaN and infinities give NaN, +-0 gives 1.
+    """
+
+    operation = "cos"
+
+    def _quadrant(self, quadrant: Value) -> tuple[Value, Value]:
+        return ~quadrant[0], quadrant[0] ^ quadrant[1]
+
+    def _sign(self, p: Pipeline, below: Value) -> Value:
+        return below
+
+    def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
+        """Return whether the operand is so small that its cosine is 1, and the parts of 1."""
+        f = self.format
+        return p.is_tiny, Const(f.min_normal, f.significand), Const(f.bias, f.exponent)
+
+
+class SinCos(wiring.Component):
+    """Sine and cosine of the same operand: a :class:`Sin` and a :class:`Cos`, with one reduction after synthesis.
+
+    Parameters
+    ----------
+    format : Format
+        FP32, FP16 or BF16.
+    parameters
+        Those of :class:`Sin`.
+
+    Attributes
+    ----------
+    latency, ii : int
+        Cycles with `en` high from operand to results; 1.
+
+    Members
+    -------
+    a : In(unsigned)
+        Operand.
+    en : In(1)
+        Clock enable.
+    sin, cos : Out(unsigned)
+        Results.
+    """
+
+    operands = ("a",)
+    ii = 1
+    # Reading the latency of a core that is never built is a normal use; Amaranth would warn.
+    _MustUse__silence = True
+
+    def __init__(self, format: Format = FP32, **parameters: Any) -> None:
+        self.parts: dict[str, Sin] = {"sin": Sin(format, **parameters), "cos": Cos(format, **parameters)}
+        self.format, self.latency, self.domain = format, self.parts["sin"].latency, self.parts["sin"].domain
+        width = format.width
+        super().__init__({"a": In(width), "en": In(1, init=1), "sin": Out(width), "cos": Out(width)})
+
+    def elaborate(self, platform: Any) -> Module:
+        """Connect both cores."""
+        m = Module()
+        for name, core in self.parts.items():
+            m.submodules[name] = core
+            m.d.comb += [core.a.eq(self.a), core.en.eq(self.en), getattr(self, name).eq(core.result)]
+        return m
 
 
 class FP32Sin(OfFP32, Sin):

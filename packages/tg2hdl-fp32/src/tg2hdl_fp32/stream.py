@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from .core import Core
 from .errors import FloatTypeError
+from .iterative import IterativeDiv, IterativeSqrt
 
 
 class StreamCore(wiring.Component):
@@ -31,8 +32,8 @@ class StreamCore(wiring.Component):
         Payload is a struct with ``result`` (and ``flags``, when the core has them).
     """
 
-    def __init__(self, core: Core) -> None:
-        if not isinstance(core, Core):
+    def __init__(self, core: Any) -> None:
+        if not isinstance(core, Core | IterativeDiv | IterativeSqrt):
             raise FloatTypeError(f"core must be a core, such as Add(FP32), not {core!r}")
         self.core = core
         inputs: dict[str, Any] = dict(zip(core.operands, map(Shape.cast, core.operand_shapes()), strict=True))

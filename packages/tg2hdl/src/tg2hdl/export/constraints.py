@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tg2hdl.export.interfaces import WrapperPort
-from tg2hdl.export.wrapper import CLOCK
+from tg2hdl.export.wrapper import CLOCK, WrapperPort
 
 __all__ = ["constraint_files"]
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-from tg2hdl.compiled_model import CompiledModel
 from tg2hdl.export.constraints import constraint_files
 from tg2hdl.export.driver import driver_files
-from tg2hdl.export.interfaces import WrapperPort
 from tg2hdl.export.registers import register_page_html, register_places, svd, system_rdl
 from tg2hdl.export.weights import weight_files
-from tg2hdl.export.wrapper import verilog_wrapper, vhdl_package, wrapper_ports
+from tg2hdl.export.wrapper import WrapperPort, verilog_wrapper, vhdl_package, wrapper_ports
 from tg2hdl.hdl_files import design_text, verilog_text
 from tg2hdl.testbench.accesses import register_accesses
 from tg2hdl.testbench.links import LINKS
@@ -28,6 +27,9 @@ from tg2hdl_ir.files import write_files
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_top.ports import register_map_of
 from tg2hdl_top.register_map import RegisterMap
+
+if TYPE_CHECKING:
+    from tg2hdl.accelerator import Accelerator
 
 __all__ = ["Export", "export_design", "export_name", "export_ports"]
 
@@ -51,7 +53,7 @@ class Export:
 
     Parameters
     ----------
-    accelerator : CompiledModel
+    accelerator : Accelerator
     name : str
         Name of the wrapper, with which the names of all modules, files and C functions begin.
     clock : float
@@ -62,7 +64,7 @@ class Export:
         Whether the Verilog reads contents of memories with ``$readmemh``.
     """
 
-    accelerator: CompiledModel
+    accelerator: Accelerator
     name: str
     clock: float = 100.0
     runs: int = 4
@@ -198,7 +200,7 @@ def _is_reserved(name: str) -> bool:
 
 
 def export_design(
-    accelerator: CompiledModel,
+    accelerator: Accelerator,
     system: str,
     folder: Path,
     *,

@@ -2,7 +2,7 @@
 
     python benchmarks/fp32/functions.py                    all rows
     python benchmarks/fp32/functions.py tanh pow           rows of these functions
-    python benchmarks/fp32/functions.py --count 100000     size of a random sample [400000]
+    python benchmarks/fp32/functions.py --count 100000     size of a random sample [100000]
 
 Each core is built without registers and simulated bit by bit. Formats of up to 16 bits have every operand of
 functions of one operand; FP32 has a random sample, half of it uniform over the patterns and half near 1, and all
@@ -197,7 +197,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("functions", nargs="*", help=", ".join(FUNCTIONS))
-    parser.add_argument("--count", type=int, default=400_000)
+    parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--formats", nargs="*", default=FORMATS)
     options = parser.parse_args()
     unknown = set(options.functions) - set(FUNCTIONS)

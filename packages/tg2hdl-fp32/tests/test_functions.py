@@ -10,7 +10,6 @@ import pytest
 from tg2hdl_fp32 import (
     BF16,
     FP8_E4M3,
-    FP8_E5M2,
     FP16,
     FP32,
     FP64,
@@ -95,16 +94,16 @@ def check(name, fmt, core, columns):
     np.testing.assert_array_equal(np.signbit(got)[signed], np.signbit(exact)[signed])
 
 
-@pytest.mark.parametrize("fmt", [FP8_E4M3, FP8_E5M2, FP16], ids=str)
+@pytest.mark.parametrize("fmt", [FP8_E4M3, FP16], ids=str)
 @pytest.mark.parametrize("name", ONE)
 def test_functions_of_narrow_formats(name, fmt):
     columns = (np.arange(0, 1 << fmt.width, 1 if fmt.width == 8 else 5, dtype=np.uint64),)
     check(name, fmt, ONE[name](fmt, profile="comb"), columns)
 
 
-@pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("name", ONE)
-def test_functions_of_wide_formats(name, fmt):
+def test_functions_of_fp32(name):
+    fmt = FP32
     rng = np.random.default_rng(4)
     random = rng.integers(0, 1 << fmt.width, 2000, dtype=np.uint64)
     near = fmt.from_numpy(rng.normal(size=2000) * 4).astype(np.uint64)
@@ -131,7 +130,7 @@ def test_functions_of_two_operands(name, fmt):
     check(name, fmt, TWO[name](fmt, profile="comb"), columns)
 
 
-@pytest.mark.parametrize("fmt", [FP64, Format(3, 20), Format(9, 18), Format(2, 6), Format(4, 3)], ids=str)
+@pytest.mark.parametrize("fmt", [FP64, Format(3, 20), Format(2, 6), Format(4, 3)], ids=str)
 @pytest.mark.parametrize("name", EXACT)
 def test_other_formats_against_mpmath(name, fmt):
     if fmt is FP64 and name in ("pow", "erf", "hypot"):

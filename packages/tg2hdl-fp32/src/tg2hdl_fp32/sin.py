@@ -207,7 +207,7 @@ class Cos(Sin):
 
 
 class SinCos(wiring.Component):
-    """Sine and cosine of the same operand: a :class:`Sin` and a :class:`Cos`, with one reduction after synthesis.
+    """Sine and cosine of the same operand: a :class:`Sin` and a :class:`Cos` side by side.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ from tg2hdl.cli import cli
 from tg2hdl.export import Export, export_name
 from tg2hdl_ir.errors import InputError, PluginError
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_sim.yosys import run_yosys
 
 W = np.random.default_rng(1).integers(-128, 128, (18, 5), dtype=np.int8)
 MODEL = """
@@ -231,6 +232,20 @@ int main(void)
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", *(f"-I{p.parent}" for p in parts)]
     run(tool("cc"), *flags, "-o", "main", "main.c", *parts, cwd=tmp_path)
     assert run(tmp_path / "main", cwd=tmp_path) == "-2 -2\n0 0\n"
+
+
+def test_yosys_infers_the_multiplier_of_the_plan(folder, accelerator, tmp_path):
+    """`benchmarks/export/inferred.py` has more designs, and Cyclone V."""
+    for path in verilog(folder, "one"):
+        shutil.copy(path, tmp_path)
+    flow = "synth_xilinx -family xc7 -noiopad -top one -run begin:coarse"
+    run_yosys(f"read_verilog one_core.v one.v\n{flow}\ntee -o stat.json stat -json\n", tmp_path)
+    cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
+    assert cells["DSP48E1"] == max(kernel.multipliers for kernel in accelerator.kernels) == 1
+    text = (tmp_path / "one_core.v").read_text()
+    assert re.findall(r'ram_style = "(\w+)" \*\)\n  reg \[31:0\] (\w+)', text) == [
+        ("distributed", "memory_output")
+    ]
 
 
 def test_ghdl_elaborates_the_component(folder, tmp_path):

@@ -149,6 +149,8 @@ class ExportDef:
     ----------
     name : str
         For ``--for`` and ``system=``.
+    description : str
+        One line.
     files : Factory
         ``(export: tg2hdl.export.Export) -> dict[str, str | bytes]``: the files of this system, by their paths in the
         folder.

@@ -101,7 +101,7 @@ def test_verilator_that_fails(monkeypatch, tmp_path):
 )
 def test_yosys_that_fails(monkeypatch, tmp_path, limit, output, text):
     tool(monkeypatch, yosys, output=output)
-    monkeypatch.setattr(yosys, "memory_limit", lambda: limit)
+    monkeypatch.setattr("tg2hdl_ir.limits.memory_limit", lambda: limit)
     monkeypatch.setattr(yosys, "first_start_is_slow", lambda: False)
     monkeypatch.setattr(yosys, "_root", lambda: None)
     assert text_of(lambda: yosys.run_yosys("", tmp_path)) == text

@@ -102,7 +102,8 @@ def out_of_memory(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tools, "_located", lambda tool: found)
         patch.setattr(
-            tools, "memory_limit", lambda: "ulimit -v limits this process to 4.0 GB of address space"
+            "tg2hdl_ir.limits.memory_limit",
+            lambda: "ulimit -v limits this process to 4.0 GB of address space",
         )
         tools.run_tool("yosys", [], folder, log="log")
 

@@ -27,7 +27,8 @@ from tg2hdl.device_folder import register_map
 from tg2hdl.exploration import study as studies
 from tg2hdl.exploration.part import part_of
 from tg2hdl.exploration.space import space_of
-from tg2hdl.language.checkpoint import Tokenizer, read_checkpoint, shapes_of
+from tg2hdl.export import litex
+from tg2hdl.language.checkpoint import read_checkpoint, read_tokenizer, shapes_of
 from tg2hdl.language.integers import _check, _rescaling
 from tg2hdl.language.teller import tokens_of
 from tg2hdl.loadable_weights import check_weights
@@ -361,7 +362,7 @@ def checkpoint(folder, heads=2, value=1.0, shared=True):
 
 def tokenizer(folder, data):
     (folder / "tokenizer.bin").write_bytes(data)
-    return Tokenizer(folder / "tokenizer.bin")
+    return read_tokenizer(folder / "tokenizer.bin")
 
 
 def other_codes():
@@ -871,6 +872,11 @@ CASES = {
         "  at: the decoder\n"
         "  hint: calibrate it on other texts",
     ),
+    "memories of a LiteX module": (
+        lambda: litex.files(SimpleNamespace(name="net", registers={}, memory_files=("memory_w.hex",))),
+        "bad input: a LiteX module has the contents of memories in its Verilog\n"
+        "  hint: leave out --memory-files",
+    ),
     "codes of a state": (
         other_codes,
         "unsupported: state 'h' has other codes after a run than before it: int8 of scale 0.25 and zero "
@@ -897,10 +903,9 @@ def test_state_fits_its_input():
         _check_states(graph, [X])
 
 
-def test_a_language_model_needs_weights(tmp_path):
-    (tmp_path / "tokenizer.bin").write_bytes(b"1234")
-    result = CliRunner().invoke(cli, ["stories", "--tokenizer", str(tmp_path / "tokenizer.bin")])
-    assert "give --weights FILE, or --device DEVICE for one that was built" in result.output
+def test_weights_need_a_tokenizer():
+    result = CliRunner().invoke(cli, ["stories", "--weights", "model.bin"])
+    assert "--weights and --tokenizer belong together: give both, or none" in result.output
 
 
 def test_a_self_test_needs_the_folder():

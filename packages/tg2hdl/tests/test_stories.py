@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from tinygrad import Tensor
 
 import tg2hdl
+import tg2hdl.cli.stories as stories
 from tg2hdl.cli.main import cli
 from tg2hdl.language import (
     FloatModel,
@@ -200,13 +201,19 @@ def run(*arguments):
     return result
 
 
-def test_the_command_writes_what_a_built_device_writes(files, tmp_path):
+def test_the_command_writes_what_a_built_device_writes(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(stories, "PATIENCE", 0.0)
     given = ("--tokenizer", files / "tok.bin", "--prompt", "ab", "--length", 6)
     asked = ("--weights", files / "model.bin", *given, "--multipliers", 8)
-    shown = run(*asked, "--golden", "--json", tmp_path / "golden.json")
+    shown = run(*asked, "--json", tmp_path / "golden.json")
+    said = " ".join(shown.stderr.split())
+    assert said.startswith(
+        "the hardware is not simulated, which would take about 0 minutes here: the golden model"
+    )
+    assert said.endswith('pip install "tg2hdl[sim]" for a quick engine')
     assert "cycles a token, mean of 40 positions" in shown.output
     golden = json.loads((tmp_path / "golden.json").read_text())
-    assert shown.output.startswith("ab")
+    assert shown.stdout.startswith("ab")
     assert golden["text"].startswith("ab")
     assert golden["mean_cycles"] == sum(golden["cycles"]) / 40
     assert golden["divergence"] < 0.01

@@ -51,6 +51,7 @@ class Runner:
 
     Parameters
     ----------
+    design : Design
     engine : str
         ``auto`` or the name of an engine.
     runs : int
@@ -61,6 +62,10 @@ class Runner:
         Of the component, when it was elaborated before.
     simulation : Simulation, optional
         An open one, such as that of a netlist; `engine` and the parameters after it are then ignored.
+    vcd : str, optional
+        File of a waveform of all runs.
+    progress : callable, optional
+        Called with a message before each slow step.
     """
 
     def __init__(
@@ -293,6 +298,13 @@ _MARGIN = 1000
 
 
 def expected_cycles(design: Design, variables: Mapping[str, int] | None = None) -> int:
-    """Clock cycles of a run with its inputs and outputs; of the longest one unless variables are given."""
+    """Clock cycles of a run with its inputs and outputs; of the longest one unless variables are given.
+
+    Parameters
+    ----------
+    design : Design
+    variables : mapping of str to int, optional
+        Values of the run-time variables; the largest ones unless given.
+    """
     compute = design.longest_cycles() if variables is None else design.predicted_cycles(variables)
     return design.load_cycles() + compute + design.readback_cycles()

@@ -122,6 +122,8 @@ def feedback_of(
 
     Parameters
     ----------
+    inputs, outputs : sequence of Tensor
+        Of the model.
     variables : mapping of str to (low, high)
     feedback : str, optional
         Name of the output; the only one of the shape and type of the input unless given.

@@ -141,6 +141,7 @@ def check_contents(program: ProgramIR, given: Collection[str] = ()) -> ProgramIR
 
     Parameters
     ----------
+    program : ProgramIR
     given : collection of str
         Names of buffers whose contents the caller supplies.
 

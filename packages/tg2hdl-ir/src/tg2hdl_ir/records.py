@@ -43,6 +43,7 @@ def write_record(value: object, *, optional: bool = True) -> str:
 
     Parameters
     ----------
+    value : dataclass, or a container of dataclasses
     optional : bool
         Whether fields that are `OPTIONAL` are written where they are set.
 

@@ -52,6 +52,13 @@ def first_start_is_slow() -> bool:
 def run_yosys(script: str, directory: Path) -> str:
     """Run a script with a directory as the working directory; file names in it are relative.
 
+    Parameters
+    ----------
+    script : str
+        Commands of Yosys.
+    directory : path
+        Working directory.
+
     Returns
     -------
     str

@@ -48,6 +48,13 @@ def open_netlist(result: SynthesisResult, progress: Progress = lambda message: N
 
     Memories are reached only through the ports of the design.
 
+    Parameters
+    ----------
+    result : SynthesisResult
+        With its netlist.
+    progress : callable, optional
+        Called with a message before each slow step.
+
     Raises
     ------
     SynthesisError, SimulationError, ToolMissingError

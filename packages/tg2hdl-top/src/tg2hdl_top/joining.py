@@ -34,12 +34,20 @@ def join_kernels(
 
     Parameters
     ----------
+    plans : sequence of HardwarePlan
+        In execution order.
+    connections : sequence of (src_kernel, src_buf, dst_kernel, dst_buf)
+        Slots that are the same buffer.
     contents : mapping of (kernel, buf) to ndarray, optional
         Elements at power on.
     outputs : sequence of (kernel, buf), optional
         Buffers that the host reads; the output of the last kernel when absent.
     external : sequence of (kernel, buf), optional
         Buffers that the host writes besides those that no kernel produces and that have no contents.
+    names : mapping of (kernel, buf) to str, optional
+        Names of buffers.
+    options : CompileOptions, optional
+        Default options unless given.
 
     Raises
     ------

@@ -22,6 +22,7 @@ def memory_blocks(design: Design, family: FamilyDef | None = None, *, packed: bo
 
     Parameters
     ----------
+    design : Design
     family : FamilyDef, optional
         The design's own when absent.
     packed : bool

@@ -97,6 +97,9 @@ class StreamingHost:
 
     Parameters
     ----------
+    design : Design
+    inputs : sequence of mapping of str to ndarray
+        For each run, by buffer name.
     delay : callable
         Cycles that the host waits before it starts a run, by its number.
     """

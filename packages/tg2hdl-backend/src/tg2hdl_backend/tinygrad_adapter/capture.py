@@ -277,7 +277,15 @@ class _Slot:
 
 
 def substitute(structure: Any, arrays: Sequence[Any]) -> Any:
-    """The structure that a model returned, with values in its slots."""
+    """The structure that a model returned, with values in its slots.
+
+    Parameters
+    ----------
+    structure : Any
+        Containers whose slots have numbers.
+    arrays : sequence
+        The values, by number of the slot.
+    """
     if isinstance(structure, _Slot):
         return arrays[structure.number]
     if isinstance(structure, dict):

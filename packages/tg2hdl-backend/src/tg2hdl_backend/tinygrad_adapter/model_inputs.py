@@ -245,7 +245,14 @@ def check_arity(model: Callable[..., Any], examples: Sequence[Any]) -> tuple[str
 
 
 def parameter_names(model: Any, given: Iterable[str] = ()) -> tuple[str, ...]:
-    """Names of a model's inputs: those of its file, or its parameters without optional ones that are not `given`."""
+    """Names of a model's inputs: those of its file, or its parameters without optional ones that are not `given`.
+
+    Parameters
+    ----------
+    model : callable
+    given : iterable of str
+        Names of inputs that are given, optional ones among them.
+    """
     if hasattr(model, "input_names"):
         return tuple(model.input_names)
     try:

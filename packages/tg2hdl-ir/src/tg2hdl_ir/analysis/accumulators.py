@@ -16,6 +16,13 @@ def accumulator_ranges(
     """Intervals of the registers of a canonical kernel that start from a value and then only add, or take an extremum.
 
     Registers that could overflow, or that are used in any other way, are not listed.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+        Canonical.
+    buffers : mapping of int to Interval, optional
+        Values that buffers have, by slot; all of their types unless given.
     """
     stores: dict[int, list[tuple[IRRegStore, tuple[LoopIR, ...]]]] = {}
     for statement, path in _placed(kernel.loop_tree, ()):

@@ -15,7 +15,14 @@ Symbol: TypeAlias = IRCounter | IRVariable
 
 @dataclass(frozen=True)
 class Affine:
-    """``const + sum(coefficient * symbol)``; terms have no zero coefficient and are ordered by symbol."""
+    """``const + sum(coefficient * symbol)``; terms have no zero coefficient and are ordered by symbol.
+
+    Parameters
+    ----------
+    const : int
+    terms : tuple of (symbol, int)
+        Symbols and their coefficients.
+    """
 
     const: int
     terms: tuple[tuple[Symbol, int], ...] = ()

@@ -53,7 +53,14 @@ class AxisInfo:
 
 
 def is_injective(form: Affine, ranges: RangeAnalysis) -> bool:
-    """Whether an affine form takes a different value for each combination of its counters."""
+    """Whether an affine form takes a different value for each combination of its counters.
+
+    Parameters
+    ----------
+    form : Affine
+    ranges : RangeAnalysis
+        Of the kernel of the form.
+    """
     reach = 0
     for symbol, coefficient in sorted(form.terms, key=lambda t: abs(t[1])):
         if not isinstance(symbol, IRCounter):
@@ -74,6 +81,8 @@ def analyze_axes(kernel: KernelIR, *, regroup_floats: bool = False) -> AxisInfo:
 
     Parameters
     ----------
+    kernel : KernelIR
+        Canonical.
     regroup_floats : bool
         Whether the terms of a float sum may be added in another order, which changes its rounding.
     """

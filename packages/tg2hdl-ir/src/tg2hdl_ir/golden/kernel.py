@@ -162,7 +162,16 @@ def parallel_axes(
     target: str = "generic",
     units: Mapping[str, str | Sequence[str]] | None = None,
 ) -> set[int]:
-    """Axes of the loops whose iterations surely do not depend on each other; parameters as of `evaluate`."""
+    """Axes of the loops whose iterations surely do not depend on each other; parameters as of `evaluate`.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    variables : mapping of str to int
+        Values of the run-time variables.
+    target, units
+        As of `evaluate`.
+    """
     plan = _plan(kernel, _variables(kernel, variables), target, units)
     loops = [loop for loop in plan.kernel.loop_tree.walk() if loop.counter is not None]
     carried = {loop.counter.axis for loop in loops if not plan.dependence.parallel(loop) and loop.counter}
@@ -218,7 +227,15 @@ def _plan(
 
 
 def scalar(value: int | IRValue, variables: Mapping[str, int]) -> int:
-    """Number that a value of constants and variables has, e.g. a run-time trip count."""
+    """Number that a value of constants and variables has, e.g. a run-time trip count.
+
+    Parameters
+    ----------
+    value : int or IRValue
+        Made of constants and variables.
+    variables : mapping of str to int
+        Values of the run-time variables.
+    """
     match value:
         case int():
             return value

@@ -98,7 +98,14 @@ class CallRun:
 
 
 def initial_contents(program: ProgramIR, known: Mapping[str, Array]) -> list[Array]:
-    """Flat contents of all buffers before the first kernel, given some by name; errors as of `evaluate_program`."""
+    """Flat contents of all buffers before the first kernel, given some by name; errors as of `evaluate_program`.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    known : mapping of str to ndarray
+        Contents by buffer name, in place of the initial ones.
+    """
     check_contents(program, known)
     return [_contents(program, buffer, known) for buffer in program.buffers]
 
@@ -111,7 +118,16 @@ def run_calls(
     target: str = "generic",
     units: Mapping[str, str | Sequence[str]] | None = None,
 ) -> Iterator[CallRun]:
-    """Run the kernels of a program in software, one after the other; `contents` of its buffers change in place."""
+    """Run the kernels of a program in software, one after the other; `contents` of its buffers change in place.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    contents : list of ndarray
+        Flat contents of all buffers, by number.
+    variables, target, units
+        As of `evaluate`.
+    """
     for call in program.calls:
         slots = call.slots
         values = {

@@ -30,6 +30,7 @@ def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
 
     Parameters
     ----------
+    kernel : KernelIR
     regroup_floats : bool
         Regroup float sums too, which changes their rounding.
     """

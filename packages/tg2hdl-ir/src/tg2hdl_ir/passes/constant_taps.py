@@ -56,6 +56,7 @@ def with_constant_taps(kernel: KernelIR, contents: Mapping[int, Array]) -> Kerne
 
     Parameters
     ----------
+    kernel : KernelIR
     contents : mapping of int to ndarray
         Elements of the slots that never change.
     """

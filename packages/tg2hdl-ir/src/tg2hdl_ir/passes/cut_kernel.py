@@ -60,6 +60,12 @@ def cut_places(kernel: KernelIR) -> Iterator[CutPlace]:
 def cut_kernel(kernel: KernelIR, place: CutPlace) -> tuple[KernelIR, KernelIR, tuple[BufferMeta, ...]]:
     """The two kernels of a cut, and the buffers between them; the order of every sum is unchanged.
 
+    Parameters
+    ----------
+    kernel : KernelIR
+    place : CutPlace
+        The level of the loops at which it is cut.
+
     Returns
     -------
     first, second : KernelIR

@@ -48,6 +48,7 @@ def cut_products(kernel: KernelIR, value: IRValue) -> tuple[KernelIR, KernelIR, 
 
     Parameters
     ----------
+    kernel : KernelIR
     value : IRValue
         One of `product_cuts`.
     """

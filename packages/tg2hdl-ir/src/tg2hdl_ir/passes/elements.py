@@ -76,7 +76,16 @@ def elements_of(kernel: KernelIR, root: IROp, loads: Sequence[IRBufLoad]) -> Ele
 
 
 def distinct_values(kernel: KernelIR, root: IROp, loads: Sequence[IRBufLoad]) -> int:
-    """Most values that an expression of loads and counters has in one run, without those in padding."""
+    """Most values that an expression of loads and counters has in one run, without those in padding.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    root : IROp
+        The expression.
+    loads : sequence of IRBufLoad
+        The loads in it.
+    """
     return _fewest(kernel, root, loads).depth
 
 

@@ -30,7 +30,17 @@ __all__ = ["Turn", "adds_in_order", "in_order", "turns_of", "with_idle_steps"]
 
 @dataclass(frozen=True)
 class Turn:
-    """A loop of the kernel that writes: elements from one iteration to the next, iterations, and those at once."""
+    """A loop of the kernel that writes: elements from one iteration to the next, iterations, and those at once.
+
+    Parameters
+    ----------
+    stride : int
+        Elements from one iteration to the next.
+    bound : int
+        Iterations.
+    lanes : int
+        Elements of an iteration.
+    """
 
     stride: int
     bound: int
@@ -47,6 +57,9 @@ def turns_of(kernel: KernelIR, buffer: int, lanes: dict[int, int]) -> list[Turn]
 
     Parameters
     ----------
+    kernel : KernelIR
+    buffer : int
+        Its slot.
     lanes : dict of int to int
         By axis.
     """
@@ -75,8 +88,11 @@ def in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Turn]) 
 
     Parameters
     ----------
+    kernel : KernelIR
     buffers : collection of int
         Slots that the kernel reads, each element once and all at the same address.
+    turns : sequence of Turn
+        Outermost first.
 
     Returns
     -------
@@ -105,6 +121,14 @@ def adds_in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Tu
     """Axes of a kernel that adds up what it reads in the order of `turns`, of those with several lanes; at most one.
 
     With the outputs along this axis interleaved under the reduction, it reads word by word.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    buffers : collection of int
+        Slots that it reads.
+    turns : sequence of Turn
+        Outermost first.
 
     Returns
     -------
@@ -165,7 +189,16 @@ def _value(counter: IRCounter) -> IRValue:
 
 @ir_pass("idle-steps", "steps without effect let a kernel keep the pace of another one")
 def with_idle_steps(kernel: KernelIR, level: int, steps: int) -> KernelIR:
-    """Add a loop of idle steps before the loop at a level of nested loops; 0 is the outermost one."""
+    """Add a loop of idle steps before the loop at a level of nested loops; 0 is the outermost one.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    level : int
+        Level of the loop; 0 is the outermost one.
+    steps : int
+        Idle steps before each run of the loop.
+    """
     axis = 1 + max(loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter is not None)
 
     def rebuilt(loop: LoopIR, depth: int) -> LoopIR:

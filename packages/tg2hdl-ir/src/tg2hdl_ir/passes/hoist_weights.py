@@ -54,6 +54,7 @@ def hoist_weights(
 
     Parameters
     ----------
+    program : ProgramIR
     loadable : bool
         Weights change at run time: their contents decide neither widths nor constants.
     target, units :

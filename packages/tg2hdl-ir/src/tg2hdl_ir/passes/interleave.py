@@ -37,6 +37,10 @@ def interleave(kernel: KernelIR, info: AxisInfo, axis: int, tile: int) -> Kernel
     ----------
     kernel : KernelIR
         Flattened; the axis has not been unrolled to nothing.
+    info : AxisInfo
+        Of the kernel.
+    axis : int
+        An independent axis.
     tile : int
         Interleaved iterations; when the bound is not a multiple, the last tile has idle slots.
 

@@ -65,6 +65,7 @@ def pack_products(kernel: KernelIR, limit: int, buffers: Mapping[int, Interval],
 
     Parameters
     ----------
+    kernel : KernelIR
     limit : int
         Multipliers.
     buffers : mapping of int to interval
@@ -98,7 +99,16 @@ def pack_products(kernel: KernelIR, limit: int, buffers: Mapping[int, Interval],
 
 
 def packing_axes(kernel: KernelIR, buffers: Mapping[int, Interval], width: int = 18) -> frozenset[int]:
-    """Axes along which neighbouring lanes of all products of a kernel can be packed."""
+    """Axes along which neighbouring lanes of all products of a kernel can be packed.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    buffers : mapping of int to Interval
+        Values that buffers have, by slot.
+    width : int
+        Bits of an operand of a multiplier.
+    """
     ranges = RangeAnalysis(buffers=buffers)
     values = [s.value for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore | IRRegStore)]
     found: frozenset[int] | None = None

@@ -134,6 +134,9 @@ def split_sum(kernel: KernelIR, found: LongSum, parts: int) -> tuple[KernelIR, K
 
     Parameters
     ----------
+    kernel : KernelIR
+    found : LongSum
+        The sum.
     parts : int
         Partial sums for each result; term ``k`` goes to sum ``k % parts``.
     """

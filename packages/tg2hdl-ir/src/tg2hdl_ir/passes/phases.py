@@ -58,8 +58,11 @@ def phase_forms(
 
     Parameters
     ----------
+    kernel : KernelIR
     finite : frozenset of int
         Slots whose elements are known to be finite: only their products with zero are zeros.
+    joined : bool
+        Whether forms that keep phases together are wanted too.
     """
     taps = _taps(kernel, finite)
     if not taps or math.prod(distance for _, _, distance in taps.values()) > MAX_PHASES:

@@ -41,7 +41,14 @@ class SliceableAxis:
 
 
 def sliceable_axes(kernel: KernelIR, slots: Collection[int]) -> list[SliceableAxis]:
-    """Independent loops around all stores whose iterations use separate elements of the buffers of all `slots`."""
+    """Independent loops around all stores whose iterations use separate elements of the buffers of all `slots`.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    slots : collection of int
+        Buffers that are sliced.
+    """
     independent = analyze_axes(kernel).independent
     stores = sum(isinstance(s, IRBufStore) for s in kernel.loop_tree.statements())
     found = []
@@ -95,6 +102,13 @@ def slice_axis(kernel: KernelIR, axis: SliceableAxis, first: int, count: int) ->
     """The kernel with `count` iterations of an axis from `first` on; its buffers hold only their elements.
 
     Stores and loads of other buffers are at the places of these iterations in the whole loop.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    axis : SliceableAxis
+    first, count : int
+        First iteration, and number of iterations.
     """
     affine, folder = AffineAnalysis(), Folder()
     target = next(

@@ -19,6 +19,9 @@ def split_axis(kernel: KernelIR, axis: int, inner: int) -> KernelIR:
 
     Parameters
     ----------
+    kernel : KernelIR
+    axis : int
+        Its trip count is a constant.
     inner : int
         Trip count of the inner loop; must divide the bound.
 

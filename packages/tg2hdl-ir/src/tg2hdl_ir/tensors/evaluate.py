@@ -23,7 +23,14 @@ Array = npt.NDArray[Any]
 
 
 def evaluate_graph(graph: TensorGraph, inputs: Sequence[npt.ArrayLike]) -> list[Array]:
-    """Outputs for inputs whose first axis counts samples."""
+    """Outputs for inputs whose first axis counts samples.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+    inputs : sequence of array_like
+        One for each input, of shape (samples, *shape of the input).
+    """
     values = evaluate_nodes(graph, inputs, graph.outputs)
     return [values[n] for n in graph.outputs]
 
@@ -35,6 +42,7 @@ def evaluate_nodes(
 
     Parameters
     ----------
+    graph : TensorGraph
     inputs : sequence of array_like
         One per input, of shape ``(samples, *shape of the input)``; none for a graph of constants, which has one sample.
     wanted : iterable of int

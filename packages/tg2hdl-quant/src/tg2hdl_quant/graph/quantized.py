@@ -143,6 +143,8 @@ def import_graph(
 
     Parameters
     ----------
+    graph : TensorGraph
+        With ``quantize`` and ``dequantize`` nodes.
     allow_float : bool
         Whether operations without an integer form are computed in float; the report names them.
     kernels : mapping of str to LayerKernel, optional

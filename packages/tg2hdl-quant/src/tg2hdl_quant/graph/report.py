@@ -133,7 +133,13 @@ class QuantizationReport:
 
 
 def sqnr(reference: Array, value: Array) -> float:
-    """Signal to quantization noise (dB); 200 without noise."""
+    """Signal to quantization noise (dB); 200 without noise.
+
+    Parameters
+    ----------
+    reference, value : ndarray
+        Of one shape.
+    """
     reference = np.asarray(reference, np.float64)
     noise = float(np.square(np.asarray(value, np.float64) - reference).sum())
     signal = float(np.square(reference).sum())

@@ -20,6 +20,15 @@ def checked_samples(
 ) -> list[Array]:
     """One array per input in the type of the input; its first axis counts samples.
 
+    Parameters
+    ----------
+    names : sequence of str
+        Of the inputs.
+    shapes, dtypes : sequence
+        Of the inputs, without the axis of samples.
+    samples : sequence of ndarray
+        One for each input, of shape (samples, *shape of the input).
+
     Raises
     ------
     InputError
@@ -59,6 +68,13 @@ def checked_samples(
 
 def checked_labels(labels: npt.ArrayLike | None, count: int) -> Array | None:
     """One label a sample.
+
+    Parameters
+    ----------
+    labels : array_like of int, optional
+        Of shape (samples,).
+    count : int
+        Number of samples.
 
     Raises
     ------

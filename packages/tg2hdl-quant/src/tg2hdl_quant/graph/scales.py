@@ -128,7 +128,21 @@ class ChosenScales:
 
 
 def activation_scale(values: Array, bound: float, limit: int, low: int, power_of_two: bool) -> float:
-    """Value of a step so that `limit` steps reach `bound`; of two powers of two the one that errs less."""
+    """Value of a step so that `limit` steps reach `bound`; of two powers of two the one that errs less.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values on samples.
+    bound : float
+        Magnitude that `limit` steps reach.
+    limit : int
+        Largest code.
+    low : int
+        Least code.
+    power_of_two : bool
+        Whether the scale is a power of two.
+    """
     if not bound > 0:
         return 1.0
     # Scales are float32, so that a file with them says the same.
@@ -149,6 +163,13 @@ def weight_scales(
 
     Parameters
     ----------
+    weights : ndarray
+    axes : tuple of int
+        Axes over which a channel extends.
+    limit : int
+        Largest code.
+    power_of_two : bool
+        Whether scales are powers of two.
     search : bool
         Clip the largest weights where that makes the squared error smaller.
     """

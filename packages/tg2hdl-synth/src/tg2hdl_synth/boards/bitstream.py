@@ -152,10 +152,16 @@ def build_bitstream(
 
     Parameters
     ----------
+    design : Design or BoardComponent
+    board : str or BoardDef
+    folder : path
+        For the bitstream, and the files of the tools.
     clock : float, optional
         MHz; missing it is an error then.
     baud : int, optional
         Bits per second of the serial line, at most an eighth of the clock; clocks that it does not divide are left out.
+    progress : callable, optional
+        Called with a message before each slow step.
 
     Raises
     ------

@@ -164,6 +164,13 @@ class BeatTimes(ABC):
 def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:
     """The model of the memory behind a port, that of the port unless given.
 
+    Parameters
+    ----------
+    port : str
+        Kind of the port.
+    model : ExternalMemory, optional
+        That of the port unless given.
+
     Raises
     ------
     InputError

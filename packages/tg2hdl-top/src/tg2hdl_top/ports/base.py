@@ -209,7 +209,14 @@ def register_map_of(plan: PortPlan) -> RegisterMap | None:
 
 
 def open_driver(plan: PortPlan, simulation: Any) -> HostDriver:
-    """Driver of a host port in a running simulation of the design."""
+    """Driver of a host port in a running simulation of the design.
+
+    Parameters
+    ----------
+    plan : PortPlan
+    simulation : Simulation
+        Of the design.
+    """
     driver: HostDriver = registry().call(registry().port(plan.kind), "driver", plan.serves, simulation)
     return driver
 

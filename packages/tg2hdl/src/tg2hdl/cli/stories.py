@@ -37,6 +37,9 @@ Examples:
   tg2hdl stories --tokenizer T --device /dev/ttyUSB0 --prompt "Lily and Ben"
 """
 
+PATIENCE = 600.0
+"""Seconds that a simulation may take."""
+
 CLOCK = 100.0
 """MHz for which tokens per second are told where nothing was placed."""
 
@@ -193,7 +196,17 @@ def tell(
     seed: int,
     json_file: str | None,
 ) -> None:
-    """Print a text as it comes, then the figures."""
+    """Print a text as it comes, then the figures.
+
+    Where no engine that is installed simulates the hardware in `PATIENCE`, the golden model computes the same bits.
+    """
+    if engine == "auto" and (seconds := teller.seconds(length)) > PATIENCE:
+        Console(stderr=True).print(
+            f"the hardware is not simulated, which would take about {seconds / 60:,.0f} minutes here: the golden model "
+            'computes the same bits; pip install "tg2hdl\\[sim]" for a quick engine',
+            highlight=False,
+        )
+        engine = "golden"
     tokens = list(first)
 
     def written() -> Iterator[int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tg2hdl.export.wrapper import CLOCK, WrapperPort
+from tg2hdl.export.interfaces import WrapperPort
+from tg2hdl.export.wrapper import CLOCK
 
 __all__ = ["constraint_files"]
 

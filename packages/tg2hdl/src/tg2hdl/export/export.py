@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
+from tg2hdl.compiled_model import CompiledModel
 from tg2hdl.export.constraints import constraint_files
 from tg2hdl.export.driver import driver_files
+from tg2hdl.export.interfaces import WrapperPort
 from tg2hdl.export.registers import register_page_html, register_places, svd, system_rdl
 from tg2hdl.export.weights import weight_files
-from tg2hdl.export.wrapper import WrapperPort, verilog_wrapper, vhdl_package, wrapper_ports
+from tg2hdl.export.wrapper import verilog_wrapper, vhdl_package, wrapper_ports
 from tg2hdl.hdl_files import design_text, verilog_text
 from tg2hdl.testbench.accesses import register_accesses
 from tg2hdl.testbench.links import LINKS
@@ -27,9 +28,6 @@ from tg2hdl_ir.files import write_files
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_top.ports import register_map_of
 from tg2hdl_top.register_map import RegisterMap
-
-if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
 
 __all__ = ["Export", "export_design", "export_name", "export_ports"]
 
@@ -53,7 +51,7 @@ class Export:
 
     Parameters
     ----------
-    accelerator : Accelerator
+    accelerator : CompiledModel
     name : str
         Name of the wrapper, with which the names of all modules, files and C functions begin.
     clock : float
@@ -64,7 +62,7 @@ class Export:
         Whether the Verilog reads contents of memories with ``$readmemh``.
     """
 
-    accelerator: Accelerator
+    accelerator: CompiledModel
     name: str
     clock: float = 100.0
     runs: int = 4
@@ -200,7 +198,7 @@ def _is_reserved(name: str) -> bool:
 
 
 def export_design(
-    accelerator: Accelerator,
+    accelerator: CompiledModel,
     system: str,
     folder: Path,
     *,

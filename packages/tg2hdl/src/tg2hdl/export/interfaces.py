@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tg2hdl.export.wrapper import WrapperPort
+__all__ = ["INTERFACES", "Interface", "WrapperPort", "interface_info"]
 
-__all__ = ["INTERFACES", "Interface", "interface_info"]
+
+@dataclass(frozen=True)
+class WrapperPort:
+    """A port of the wrapper and the one of the core that it is connected to.
+
+    Parameters
+    ----------
+    group, signal : str
+        Interface that it belongs to, such as ``s_axil``, and its name there; `signal` is empty for a port that is no
+        interface.
+    width : int
+        In bits.
+    """
+
+    name: str
+    core: str
+    group: str
+    signal: str
+    width: int
+    is_input: bool
 
 
 @dataclass(frozen=True)

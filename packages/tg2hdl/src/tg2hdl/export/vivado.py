@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tg2hdl.export.interfaces import INTERFACES, Interface
-from tg2hdl.export.wrapper import CLOCK, RESET, WrapperPort
+from tg2hdl.export.interfaces import INTERFACES, Interface, WrapperPort
+from tg2hdl.export.wrapper import CLOCK, RESET
 
 if TYPE_CHECKING:
     from tg2hdl.export.export import Export

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 
-from tg2hdl.export.interfaces import INTERFACES, interface_info
+from tg2hdl.export.interfaces import INTERFACES, WrapperPort, interface_info
 
-__all__ = ["WrapperPort", "verilog_wrapper", "vhdl_package", "wrapper_ports"]
+__all__ = ["verilog_wrapper", "vhdl_package", "wrapper_ports"]
 
 CLOCK, RESET = "aclk", "aresetn"
-
-
-@dataclass(frozen=True)
-class WrapperPort:
-    """A port of the wrapper and the one of the core that it is connected to.
-
-    Parameters
-    ----------
-    group, signal : str
-        Interface that it belongs to, such as ``s_axil``, and its name there; `signal` is empty for a port that is no
-        interface.
-    width : int
-        In bits.
-    """
-
-    name: str
-    core: str
-    group: str
-    signal: str
-    width: int
-    is_input: bool
 
 
 def wrapper_ports(top: wiring.Component) -> tuple[WrapperPort, ...]:

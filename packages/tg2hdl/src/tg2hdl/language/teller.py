@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from tg2hdl.language.checkpoint import START, Checkpoint, Tokenizer
 from tg2hdl.language.decoder import DecodingStep
 from tg2hdl.language.integers import IntegerDecoder, quantized
 from tg2hdl.language.reference import calibrated_peaks
+from tg2hdl_backend.netlist_size import netlist_cells
 from tg2hdl_ir.errors import InputError
+from tg2hdl_sim.engines import estimate_engines
 from tg2hdl_top import CompileOptions
 
 __all__ = ["Teller", "spoken", "tokens_of"]
@@ -131,6 +134,13 @@ class Teller:
                 return
             text.append(token)
             yield token
+
+    def seconds(self, tokens: int) -> float:
+        """Seconds in which the quickest engine that is installed simulates so many tokens, within a factor of two."""
+        design = self.accelerator.design
+        cells = sum(map(netlist_cells, design.core_plans))
+        found = estimate_engines(cells, tokens * sum(self.cycles()) // self.numbers.context)
+        return min((engine.seconds for engine in found), default=inf)
 
     def cycles(self) -> list[int]:
         """Cycles of a token at each position."""

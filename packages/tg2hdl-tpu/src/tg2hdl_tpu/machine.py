@@ -125,15 +125,20 @@ def _evaluator(lanes: int) -> Any:
     return _FUNCTION(evaluate)
 
 
+_evaluators: dict[str, Any] = {}
+"""What each library calls, as long as the process lives: a library is never unloaded, and machines share it."""
+
+
 @compiles
 def _library(config: Config) -> Any:
-    """The compiled simulator: one thread loads it, since it calls the `evaluator` that it was given last."""
+    """The compiled simulator; one thread loads it."""
     return _loaded(config)
 
 
 @lru_cache(maxsize=16)
 def _loaded(config: Config) -> Any:
-    library = ctypes.CDLL(str(_build(config)))
+    path = str(_build(config))
+    library = ctypes.CDLL(path)
     for name in ("tpu_size", "tpu_vmem_offset", "tpu_weights_offset"):
         getattr(library, name).restype = ctypes.c_int64
     library.tpu_program.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int]
@@ -146,9 +151,10 @@ def _loaded(config: Config) -> Any:
         ctypes.c_int64,
         ctypes.c_void_p,
     ]
-    evaluator = _evaluator(config.lanes)
-    library.tpu_set_function(evaluator)
-    return library, evaluator  # which must live as long
+    if path not in _evaluators:
+        _evaluators[path] = _evaluator(config.lanes)
+        library.tpu_set_function(_evaluators[path])
+    return library
 
 
 class Machine:
@@ -179,7 +185,7 @@ class Machine:
     def __init__(self, config: Config | None = None) -> None:
         self.config = config = config or Config()
         self.name = ""
-        self._library, _ = _library(config)
+        self._library = _library(config)
         size = int(self._library.tpu_size())
         # Aligned for the vectors that the compiler uses.
         self._storage = np.zeros(size + 64, dtype=np.uint8)

@@ -24,40 +24,11 @@ import numpy as np
 import tg2hdl_fp32 as fp
 from tg2hdl_fp32.__main__ import OPERATIONS, make_core
 from tg2hdl_fp32.testing import BitSlicedSimulation, special_patterns
+from tg2hdl_fp32.testing.elementary import IN_DOUBLE_PRECISION, by_mpmath
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "functions.json"
-FUNCTIONS = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "exp10": lambda x: np.power(10.0, x),
-    "ln": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "tanh": np.tanh,
-    "sigmoid": lambda x: np.where(x >= 0, 1, np.exp(-np.abs(x))) / (1 + np.exp(-np.abs(x))),
-    "erf": np.vectorize(math.erf, otypes=[float]),
-    "atan": np.arctan,
-    "cos": np.cos,
-    "hypot": np.hypot,
-    "atan2": np.arctan2,
-    "pow": np.power,
-}
-EXACT = {
-    "exp": mpmath.exp,
-    "exp2": lambda x: mpmath.power(2, x),
-    "exp10": lambda x: mpmath.power(10, x),
-    "ln": mpmath.log,
-    "log2": lambda x: mpmath.log(x, 2),
-    "log10": mpmath.log10,
-    "tanh": mpmath.tanh,
-    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
-    "erf": mpmath.erf,
-    "atan": mpmath.atan,
-    "hypot": mpmath.hypot,
-    "atan2": mpmath.atan2,
-    "pow": lambda x, y: mpmath.power(abs(x), y),
-}
+EXACT = by_mpmath()
 FORMATS = ("FP8_E4M3", "FP8_E5M2", "FP16", "BF16", "FP32", "FP64")
 #: Reduced with a table that is made for these formats.
 NARROW = {"cos": ("FP16", "BF16", "FP32")}
@@ -108,7 +79,7 @@ def errors_of_doubles(name: str, columns: list[np.ndarray], got: np.ndarray) -> 
     """The same for FP64, where results are finite numbers, with mpmath."""
     mpmath.mp.dps = 80
     worst, place, wrong = 0.0, 0, 0
-    plain = FUNCTIONS[name]
+    plain = IN_DOUBLE_PRECISION[name]
     rows = [fp.FP64.to_numpy(column) for column in columns]
     results = fp.FP64.to_numpy(got)
     with np.errstate(all="ignore"):
@@ -146,7 +117,7 @@ def measure(name: str, format: fp.Format, count: int) -> dict[str, object]:
         worst, place, wrong = errors_of_doubles(name, columns, results)
     else:
         with np.errstate(all="ignore"):
-            exact = FUNCTIONS[name](*(values(format, column) for column in columns))
+            exact = IN_DOUBLE_PRECISION[name](*(values(format, column) for column in columns))
         worst, place, wrong = errors(format, results, exact)
     latency = {profile: make_core(name, format, profile).latency for profile in ("small", "balanced", "fast")}
     return {
@@ -173,7 +144,7 @@ def write_table(rows: dict[str, dict[str, object]]) -> None:
         "| function | format | operands | max ULP | at | wrong | small | balanced | fast | date |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in FUNCTIONS:
+    for name in IN_DOUBLE_PRECISION:
         for format in FORMATS:
             row = rows.get(f"{name} {format}")
             if row is None:
@@ -196,16 +167,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("functions", nargs="*", help=", ".join(FUNCTIONS))
+    parser.add_argument("functions", nargs="*", help=", ".join(IN_DOUBLE_PRECISION))
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--formats", nargs="*", default=FORMATS)
     options = parser.parse_args()
-    unknown = set(options.functions) - set(FUNCTIONS)
+    unknown = set(options.functions) - set(IN_DOUBLE_PRECISION)
     if unknown:
-        parser.error(f"unknown function {', '.join(sorted(unknown))}; use {', '.join(FUNCTIONS)}")
+        parser.error(f"unknown function {', '.join(sorted(unknown))}; use {', '.join(IN_DOUBLE_PRECISION)}")
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     failed = False
-    for name in options.functions or FUNCTIONS:
+    for name in options.functions or IN_DOUBLE_PRECISION:
         assert name in OPERATIONS
         for format in options.formats:
             if format in NARROW.get(name, FORMATS):

@@ -75,7 +75,7 @@ def accuracy(model: Any, tokenizer: Tokenizer, context: int) -> list[dict[str, A
 def measure(model: Any, tokenizer: Tokenizer, multipliers: int, given: argparse.Namespace) -> dict[str, Any]:
     """Cycles and blocks of a design, and its bits against numpy."""
     started = time.process_time()
-    options = CompileOptions(multipliers=multipliers, target=given.family, host_state=False)
+    options = CompileOptions(multipliers=multipliers, host_state=False)
     teller = Teller.of(model, tokenizer, context=given.context, gives_logits=True, options=options)
     row: dict[str, Any] = {"compiled in CPU seconds": round(time.process_time() - started, 1)}
     accelerator, cycles = teller.accelerator, teller.cycles()
@@ -149,7 +149,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--multipliers", type=int, nargs="*", default=[16, 64])
     parser.add_argument("--context", type=int, default=256)
-    parser.add_argument("--family", default="generic")
     parser.add_argument("--tokens", type=int, default=500)
     parser.add_argument("--simulate", type=int, default=8, metavar="TOKENS")
     given = parser.parse_args()

@@ -1,6 +1,5 @@
 """Functions of any format: errors against double precision and mpmath, special values, pipelines."""
 
-import math
 from fractions import Fraction
 
 import mpmath
@@ -35,6 +34,7 @@ from tg2hdl_fp32.models import MODELS
 from tg2hdl_fp32.power import power_table
 from tg2hdl_fp32.testing import BitSlicedSimulation, special_patterns
 from tg2hdl_fp32.testing.conformance import stream
+from tg2hdl_fp32.testing.elementary import IN_DOUBLE_PRECISION, by_mpmath
 
 ONE = {"exp": Exp, "exp2": Exp2, "exp10": Exp10, "ln": Ln, "log2": Log2, "log10": Log10}
 ONE |= {"tanh": Tanh, "sigmoid": Sigmoid, "erf": Erf, "atan": Atan}
@@ -42,32 +42,14 @@ TWO = {"hypot": Hypot, "atan2": Atan2, "pow": Pow}
 #: The largest error of the sweeps (benchmarks/fp32/functions.md) is below this.
 MOST = 0.65
 
-PLAIN = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "exp10": lambda x: np.power(10.0, x),
-    "ln": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "tanh": np.tanh,
-    "sigmoid": lambda x: np.where(x >= 0, 1, np.exp(-np.abs(x))) / (1 + np.exp(-np.abs(x))),
-    "erf": np.vectorize(math.erf, otypes=[float]),
-    "atan": np.arctan,
-    "hypot": np.hypot,
-    "atan2": np.arctan2,
-    "pow": np.power,
-}
-EXACT = {
-    "exp": mpmath.exp,
-    "exp2": lambda x: mpmath.power(2, x),
-    "ln": mpmath.log,
-    "log2": lambda x: mpmath.log(x, 2),
-    "tanh": mpmath.tanh,
-    "erf": mpmath.erf,
-    "atan": mpmath.atan,
-    "hypot": mpmath.hypot,
-    "pow": mpmath.power,
-}
+EXACT = by_mpmath()
+OTHER = [
+    (name, fmt)
+    for name in ("exp", "exp2", "ln", "log2", "tanh", "erf", "atan", "hypot", "pow")
+    for fmt in (FP64, Format(3, 20), Format(2, 6), Format(4, 3))
+    # The tables of these take seconds; the sweep has them, and the other functions.
+    if not (fmt is FP64 and name in ("pow", "erf", "hypot"))
+]
 
 
 def evaluate(core, *columns):
@@ -80,7 +62,7 @@ def evaluate(core, *columns):
 def check(name, fmt, core, columns):
     """Results are within `MOST` of the function, or the same infinity, NaN or zero."""
     with np.errstate(all="ignore"):
-        exact = PLAIN[name](*(fmt.to_numpy(column).astype(np.float64) for column in columns))
+        exact = IN_DOUBLE_PRECISION[name](*(fmt.to_numpy(column).astype(np.float64) for column in columns))
         got = fmt.to_numpy(evaluate(core, *columns)).astype(np.float64)
         rounded = fmt.to_numpy(fmt.from_numpy(exact)).astype(np.float64)
         number = np.isfinite(exact) & np.isfinite(rounded) & np.isfinite(got)
@@ -130,11 +112,8 @@ def test_functions_of_two_operands(name, fmt):
     check(name, fmt, TWO[name](fmt, profile="comb"), columns)
 
 
-@pytest.mark.parametrize("fmt", [FP64, Format(3, 20), Format(2, 6), Format(4, 3)], ids=str)
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("name", "fmt"), OTHER, ids=str)
 def test_other_formats_against_mpmath(name, fmt):
-    if fmt is FP64 and name in ("pow", "erf", "hypot"):
-        pytest.skip("seconds for its tables; in benchmarks/fp32/functions.md")
     core = (ONE | TWO)[name](fmt, profile="comb")
     rng = np.random.default_rng(8)
     columns = []

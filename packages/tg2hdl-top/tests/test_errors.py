@@ -105,7 +105,7 @@ def driver(kind, **attributes):
 
 
 def int5():
-    """A driver of a design whose result has five bits, of which its words hold eight."""
+    """A driver for 8-bit words that hold a 5-bit result."""
     served = shape(buffers=tuple(replace(b, dtype=DType.from_name("int5")) for b in serves().buffers))
     found = Refusing(served, Clock())
     found.word = 0xFFFFFFFF

@@ -149,3 +149,9 @@ def test_command_through_a_serial_line(tmp_path):
     assert "cycles each, as predicted" in text
     assert "runs 5" in text
     assert "repeats 0" in text
+
+
+def test_the_story_refuses_options_of_the_images():
+    result = CliRunner().invoke(cli, ["demo", "--data", "story", "--images", "5"])
+    assert result.exit_code == 2
+    assert "--data story has no use for --images" in " ".join(result.output.split())

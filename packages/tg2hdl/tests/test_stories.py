@@ -233,11 +233,14 @@ def test_the_small_model_tells_a_tale():
     assert written == "There was once a man who had a son, and the King said to hi"
     peaks = calibrated_peaks(small, [tokenizer.encode(t) for t in CALIBRATION])
     assert divergence(small, quantized(small, peaks, context=60), text)[0] < 0.01
+    assert small.size == 251_840
+    with pytest.raises(InputError, match="token 64 of a tokenizer of 64 pieces"):
+        tokenizer.decode(64)
     assert tokenizer.encode("a_b") == [1, tokenizer.encode("a")[1], tokenizer.encode("b")[1]]
 
 
 def test_drawn_texts_depend_on_the_seed_alone(files, model, tokenizer, numbers, logits):
-    teller = Teller(tokenizer, numbers, logits, True)
+    teller = Teller(tokenizer, numbers, logits)
 
     def drawn(**options):
         return list(teller.tokens([1, 5], 9, engine="golden", **options))
@@ -252,6 +255,9 @@ def test_what_is_missing_is_asked_for(files):
     tokenizer = ("--tokenizer", files / "tok.bin")
     assert "--weights and --tokenizer belong together" in run(*tokenizer).output
     weights = ("--weights", files / "model.bin")
+    both = (*weights, *tokenizer)
+    refused = run(*both, "--temperature", 0.5, "-o", files / "device")
+    assert "--temperature goes without -o and --device" in " ".join(refused.output.split())
     assert "--board goes with -o DIR" in run(*weights, *tokenizer, "--board", "ulx3s-85f").output
     with pytest.raises(InputError, match="the prompt has 9 tokens, the text at most 5"):
         run(*weights, *tokenizer, "--prompt", "01234567", "--length", 5)

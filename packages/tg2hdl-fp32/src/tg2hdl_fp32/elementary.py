@@ -1,6 +1,6 @@
 """Common parts of the elementary functions: their parameters, and the evaluation of a quadratic table."""
 
-__all__ = ["ElementaryCore", "evaluate", "falling_table", "flushes", "limbs"]
+__all__ = ["ElementaryCore", "OfAnyFormat", "evaluate", "falling_table", "flushes", "limbs"]
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -51,6 +51,30 @@ class ElementaryCore(Core):
         if parameters.get("flags", False):
             raise FloatParameterError(f"{name} has no exception flags; use flags=False")
         super().__init__(format, **parameters)
+
+
+class OfAnyFormat(ElementaryCore):
+    """A function of any format, whose result may have another one.
+
+    Parameters
+    ----------
+    format : Format
+        Of the operand; any.
+    result : Format, optional
+        Of the result, if it is another one.
+    **parameters
+        As for :class:`Core`, without ``rounding`` and ``flags``.
+    """
+
+    formats = None
+
+    def __init__(self, format: Format = FP32, *, result: Format | None = None, **parameters: Any) -> None:
+        self.result_format = result if result is not None else format
+        super().__init__(format, **parameters)
+
+    def result_shape(self) -> Format:
+        """The format of the result, that of the operand unless told otherwise."""
+        return self.result_format
 
 
 def falling_table(format: Format, function: Callable[[int], int], binades: int) -> QuadraticTable:

@@ -3,13 +3,11 @@
 __all__ = ["Ln", "Log10", "Logarithm", "slope_table"]
 
 from functools import cache
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions, series
-from .elementary import ElementaryCore
-from .format import FP32, Format
+from .elementary import OfAnyFormat
 from .functions import PRECISION
 from .multiplier import multiply
 from .normalizing import normalize_operand, normalize_unpacked
@@ -56,33 +54,19 @@ def slope_table(operand: int, significand: int, factor: int, scale: int) -> Poly
     raise AssertionError("an interval is as small as needed")
 
 
-class Logarithm(ElementaryCore):
+class Logarithm(OfAnyFormat):
     """Logarithm of ``a`` to a constant base.
 
     Parameters
     ----------
-    format : Format
-        Of the operand; any.
-    result : Format, optional
-        Of the result, if it is another one.
-    parameters
-        As for :class:`Core`, without ``rounding`` and ``flags``.
+    format, result, parameters
+        As for :class:`OfAnyFormat`.
 
     Notes
     -----
     The operand is ``2**e * (1 + w)`` with `w` in [-1/4, 1/2), as for `Log2`. `e` times the logarithm of 2 and `w`
     times a smooth function are added; when `e` is 0, `w` is normalized before the product.
     """
-
-    formats = None
-
-    def __init__(self, format: Format = FP32, *, result: Format | None = None, **parameters: Any) -> None:
-        self.result_format = result if result is not None else format
-        super().__init__(format, **parameters)
-
-    def result_shape(self) -> Format:
-        """The format of the result, that of the operand unless told otherwise."""
-        return self.result_format
 
     def of_two(self) -> int:
         """Logarithm of 2, in units of ``2**-PRECISION``, at most 1."""

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from amaranth.hdl import Cat, Const, Mux, signed
 
 from . import functions, series
-from .elementary import ElementaryCore
-from .format import FP32, Format
+from .elementary import OfAnyFormat
 from .functions import PRECISION
 from .multiplier import multiply
 from .pipeline import Pipeline
@@ -36,17 +35,13 @@ def power_table(significand: int) -> PolynomialTable:
     raise AssertionError("an interval is as small as needed")
 
 
-class Power(ElementaryCore):
+class Power(OfAnyFormat):
     """A constant base to the power of ``a``.
 
     Parameters
     ----------
-    format : Format
-        Of the operand; any.
-    result : Format, optional
-        Of the result, if it is another one.
-    parameters
-        As for :class:`Core`, without ``rounding`` and ``flags``.
+    format, result, parameters
+        As for :class:`OfAnyFormat`.
 
     Notes
     -----
@@ -55,17 +50,8 @@ class Power(ElementaryCore):
     """
 
     overflows = True
-    formats = None
     #: The base is 2, and there is nothing to multiply with.
     binary: ClassVar[bool] = False
-
-    def __init__(self, format: Format = FP32, *, result: Format | None = None, **parameters: Any) -> None:
-        self.result_format = result if result is not None else format
-        super().__init__(format, **parameters)
-
-    def result_shape(self) -> Format:
-        """The format of the result, that of the operand unless told otherwise."""
-        return self.result_format
 
     def logarithm(self, bits: int) -> int:
         """Logarithm of the base to base 2, with so many fraction bits."""

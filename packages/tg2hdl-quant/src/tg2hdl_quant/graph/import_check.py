@@ -18,7 +18,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import ValidationError
 from tg2hdl_ir.tensors import Quantizer, TensorGraph, TensorNode, evaluate_nodes
 from tg2hdl_quant.graph.builder import Bounds
-from tg2hdl_quant.graph.observed import constants, evaluated
+from tg2hdl_quant.graph.observed import below, constants, evaluated
 from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.sampled import SampledValues, TooMuch, picked
 from tg2hdl_quant.graph.values import Sum, Value, compact
@@ -347,14 +347,7 @@ class _Comparison:
 
 def _ends(graph: TensorGraph, number: int, ends: Collection[int]) -> set[int]:
     """Inputs that a node is made of, down to some nodes, which count as inputs too."""
-    found: set[int] = set()
-    stack = [number]
-    while stack:
-        n = stack.pop()
-        if n not in found:
-            found.add(n)
-            stack.extend(() if n in ends else graph.nodes[n].sources)
-    return {n for n in found if n in ends or graph.nodes[n].op == "input"}
+    return {n for n in below(graph, number, ends) if n in ends or graph.nodes[n].op == "input"}
 
 
 def _place(index: Array, at: tuple[int, ...]) -> str:

@@ -6,6 +6,7 @@ All of them are computed, so that an integer form can be made of them, and prove
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,13 +139,14 @@ def evaluated(graph: TensorGraph, base: int, values: npt.NDArray[Any], wanted: i
     return evaluate_nodes(replace(graph, nodes=tuple(nodes)), [values], [wanted])[wanted]
 
 
-def below(graph: TensorGraph, number: int) -> list[int]:
-    """A node and all that it is made of down to dequantizers, operands first."""
+def below(graph: TensorGraph, number: int, ends: Collection[int] | None = None) -> list[int]:
+    """A node and all that it is made of, down to some nodes, or to dequantizers; operands first."""
     found: set[int] = set()
     stack = [number]
     while stack:
         n = stack.pop()
         if n not in found:
             found.add(n)
-            stack.extend(() if graph.nodes[n].op == "dequantize" else graph.nodes[n].sources)
+            is_end = graph.nodes[n].op == "dequantize" if ends is None else n in ends
+            stack.extend(() if is_end else graph.nodes[n].sources)
     return sorted(found)

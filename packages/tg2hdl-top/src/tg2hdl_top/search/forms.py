@@ -32,25 +32,24 @@ _Named = list[tuple[str, tuple[KernelIR, ...]]]
 @search_step("choose-merges", "branches share products where that takes fewer cycles", term="branch fusion")
 def with_merged_branches(form: Form, options: CompileOptions) -> Form:
     """Merge products of which a counter chooses one where that takes fewer cycles."""
-    if not options.chooses_lanes:
-        return form
-
-    def choose(program: ProgramIR, call: KernelCall) -> Choice:
-        return _fewest(program, call, _named("merges", call.kernel), True, options)
-
-    return rewritten(form, "choose-merges", choose)
+    return _with_stage("merges", form, "between", options)
 
 
 @search_step("choose-producers", "values are computed once where that takes fewer cycles", term="code motion")
 def with_producers(form: Form, options: CompileOptions) -> Form:
     """Give values that kernels compute again and again a kernel of their own where that takes fewer cycles."""
+    return _with_stage("producers", form, "produced", options)
+
+
+def _with_stage(stage: str, form: Form, prefix: str, options: CompileOptions) -> Form:
+    """Give kernels a form of a stage where that takes fewer cycles; `prefix` names the buffers between them."""
     if not options.chooses_lanes:
         return form
 
     def choose(program: ProgramIR, call: KernelCall) -> Choice:
-        return _fewest(program, call, _named("producers", call.kernel), True, options)
+        return _fewest(program, call, _named(stage, call.kernel), True, options)
 
-    return rewritten(form, "choose-producers", choose, prefix="produced")
+    return rewritten(form, f"choose-{stage}", choose, prefix=prefix)
 
 
 def forms_with_fewer_products(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
@@ -83,6 +84,13 @@ def demo(
     console, progress = consoles(json_file)
     check_folder(output)
     if data == "story":
+        given = click.get_current_context().get_parameter_source
+        for option in ("model", "images", "tinygrad_images"):
+            if given(option) is not ParameterSource.DEFAULT:
+                name = option.replace("_", "-")
+                raise click.UsageError(
+                    f"--data story has no use for --{name}; `tg2hdl stories` has more options"
+                )
         _story(
             console, progress, engine, Path(output) / "story-uart" if through == "uart" else None, json_file
         )

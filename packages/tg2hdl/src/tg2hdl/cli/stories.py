@@ -147,6 +147,10 @@ def stories(
     engine = "golden" if golden else engine
     if (weights is None) != (tokenizer_file is None) and device is None:
         raise click.UsageError("--weights and --tokenizer belong together: give both, or none")
+    if temperature and (device is not None or output is not None):
+        raise click.UsageError(
+            "--temperature goes without -o and --device, whose chip chooses the likeliest token"
+        )
     model, tokenizer = load_story()
     if tokenizer_file is not None:
         tokenizer = read_tokenizer(tokenizer_file)

@@ -203,7 +203,18 @@ class Tokenizer:
             tokens[-best[1] : 2 - best[1]] = [best[2]]
 
     def decode(self, token: int, before: int = START) -> bytes:
-        """Bytes of a token; the piece after the start loses the prefix."""
+        """Bytes of a token; the piece after the start loses the prefix.
+
+        Raises
+        ------
+        InputError
+            For a token that is not in the vocabulary.
+        """
+        if not 0 <= token < len(self.pieces):
+            raise InputError(
+                f"token {token} of a tokenizer of {len(self.pieces)} pieces",
+                hint="give the tokenizer that the weights were trained with",
+            )
         piece = self.pieces[token]
         if token < FIRST_BYTE:
             return b""

@@ -31,12 +31,12 @@ class DecodingStep:
         shape, n = numbers.shape, numbers
         # Whole blocks of positions.
         self.context = -(-n.context // BLOCK) * BLOCK
-        self.embedding, self._per_token = _tensor(n.embedding), _tensor(n.embedding_scale.factor)
-        self._logits, self._final = _tensor(n.logit_scale.factor), _tensor(n.final_scale.factor)
-        self._cosines, self._sines = _tensor(n.cosines), _tensor(n.sines)
-        self._roots, self._exponentials = _tensor(n.roots), _tensor(n.exponentials)
-        self._reciprocals, self._logistic = _tensor(n.reciprocals), _tensor(n.logistic)
-        self._layers = [_Weights(layer) for layer in n.layers]
+        self.embedding, self.token_scale = _tensor(n.embedding), _tensor(n.embedding_scale.factor)
+        self.logit_factor, self.final_factor = _tensor(n.logit_scale.factor), _tensor(n.final_scale.factor)
+        self.cosines, self.sines = _tensor(n.cosines), _tensor(n.sines)
+        self.roots, self.exponentials = _tensor(n.roots), _tensor(n.exponentials)
+        self.reciprocals, self.logistic = _tensor(n.reciprocals), _tensor(n.logistic)
+        self.layers = [_Weights(layer) for layer in n.layers]
         size = (self.context // BLOCK, BLOCK, shape.kv_heads, shape.head)
         self.keys, self.values = (
             [Tensor.zeros(*size, dtype=dtypes.int16).contiguous().realize() for _ in n.layers] for _ in "kv"
@@ -51,12 +51,12 @@ class DecodingStep:
         n = self.numbers
         row = self.embedding[token.reshape(1)].cast(dtypes.int32)
         scale = n.embedding_scale
-        x = _codes(_rounded(row * self._per_token[token.reshape(1)].cast(dtypes.int32), scale.shift))
-        for number, layer in enumerate(self._layers):
+        x = _codes(_rounded(row * self.token_scale[token.reshape(1)].cast(dtypes.int32), scale.shift))
+        for number, layer in enumerate(self.layers):
             x = self._layer(number, layer, x, position)
-        h = _codes(_rescaled(self._norm(x).cast(dtypes.int32), n.final_scale, self._final))
+        h = _codes(_rescaled(self._norm(x).cast(dtypes.int32), n.final_scale, self.final_factor))
         sums = h.cast(dtypes.int32) @ self.embedding.transpose().cast(dtypes.int32)
-        logits = _rescaled(sums, n.logit_scale, self._logits)
+        logits = _rescaled(sums, n.logit_scale, self.logit_factor)
         return logits.argmax(-1, keepdim=True) if self._output == "token" else logits
 
     def _layer(self, number: int, w: _Weights, x: Tensor, position: UOp) -> Tensor:
@@ -77,7 +77,7 @@ class DecodingStep:
         y = _codes(_product(self._norm(x), w.gate, w.layer.gate_scale, w.gate_factor))
         gate, up = y[:, : shape.hidden].cast(dtypes.int32), y[:, shape.hidden :].cast(dtypes.int32)
         index = ((gate * int(w.layer.index.factor) + _half(w.layer.index.shift)) >> w.layer.index.shift) + 512
-        opened = _rounded(gate * self._logistic[index.clip(0, 1023)].cast(dtypes.int32), 15)
+        opened = _rounded(gate * self.logistic[index.clip(0, 1023)].cast(dtypes.int32), 15)
         hidden = _codes(_rounded(opened * up, w.layer.hidden_shift))
         return _codes(x.cast(dtypes.int32) + _product(hidden, w.down, w.layer.down_scale, w.down_factor))
 
@@ -99,14 +99,14 @@ class DecodingStep:
         e = layer.exponent
         distance = ((scores.max((0, 1), keepdim=True) - scores) >> e.drop).minimum(TOP)
         exponent = _rounded(distance * int(e.factor), e.shift)
-        weights = self._exponentials[exponent & 255].cast(dtypes.int32) >> (exponent >> 8).minimum(15)
+        weights = self.exponentials[exponent & 255].cast(dtypes.int32) >> (exponent >> 8).minimum(15)
         weights = seen.where(weights, 0).cast(dtypes.int16).contiguous().cast(dtypes.int32)
         total = weights.sum((0, 1)) + 1
         low = n.exponential_bits + 1
         extra = sum(
             ((total >= 1 << i).cast(dtypes.int32) for i in range(low, 26)), Tensor(0, dtype=dtypes.int32)
         )
-        factor = self._reciprocals[(total >> (extra + (n.exponential_bits - 10))) - 1024].cast(dtypes.int32)
+        factor = self.reciprocals[(total >> (extra + (n.exponential_bits - 10))) - 1024].cast(dtypes.int32)
         # In a buffer, so that all multipliers work on the sums.
         sums = (weights.unsqueeze(-1) * v).sum((0, 1)).contiguous()
         sums = sums >> (extra + (n.exponential_bits + n.cache_bits - 15)).unsqueeze(-1)
@@ -121,13 +121,13 @@ class DecodingStep:
         half = sum(
             ((squares >= 1 << i).cast(dtypes.int32) for i in range(10, 31, 2)), Tensor(4, dtype=dtypes.int32)
         )
-        root = self._roots[(squares >> (half * 2 - 8)) - 256].cast(dtypes.int32)
+        root = self.roots[(squares >> (half * 2 - 8)) - 256].cast(dtypes.int32)
         return _codes(((x * root >> (half + (n.squares_drop - 1))) + 1) >> 1)
 
     def _turned(self, x: Tensor, position: UOp) -> Tensor:
         """Pairs of values rotated by the position, as codes of 32 bits."""
         half = self.numbers.shape.head // 2
-        c, s = (t[position].reshape(1, half).cast(dtypes.int32) for t in (self._cosines, self._sines))
+        c, s = (t[position].reshape(1, half).cast(dtypes.int32) for t in (self.cosines, self.sines))
         pairs = x.cast(dtypes.int32).reshape(-1, half, 2)
         a, b = pairs[..., 0], pairs[..., 1]
         turned = Tensor.stack(_rounded(a * c - b * s, 15), _rounded(a * s + b * c, 15), dim=-1)

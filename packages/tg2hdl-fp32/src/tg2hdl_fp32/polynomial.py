@@ -10,7 +10,6 @@ from math import comb
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .carry_save import add_three
-from .errors import FloatParameterError
 from .functions import PRECISION
 from .multiplier import multiply
 from .pipeline import Pipeline
@@ -192,8 +191,7 @@ def fit(
     """
     # Half a unit for each coefficient, a unit for each product that is cut, and half a unit for the bits of u left out.
     rounding = 0.5 * (degree + 1) + 1.5 * degree
-    if rounding >= limit:
-        raise FloatParameterError(f"an error of {limit} units needs more fraction bits than {fraction}")
+    assert rounding < limit, "the caller gives enough fraction bits"
     unit = 1 << PRECISION - fraction
     rows, worst = _rows(make, degree, fraction, int((limit - rounding) * unit))
     if not rows:

@@ -4,6 +4,7 @@ __all__ = ["IN_DOUBLE_PRECISION", "by_mpmath"]
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,7 @@ IN_DOUBLE_PRECISION: dict[str, Callable[..., Any]] = {
 
 def by_mpmath() -> dict[str, Callable[..., Any]]:
     """Functions of numbers with the precision of mpmath, by operation; needs mpmath."""
-    import mpmath
-
+    mpmath: Any = import_module("mpmath")
     return {
         "exp": mpmath.exp,
         "exp2": lambda x: mpmath.power(2, x),

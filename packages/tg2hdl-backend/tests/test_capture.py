@@ -182,6 +182,11 @@ ERRORS = {
         "  at: model _no_examples(x: 'Tensor', y: 'Tensor') -> 'Tensor'\n"
         "  hint: pass one example per parameter: an array or Tensor of the right shape and dtype",
     ),
+    "a class": (
+        lambda: capture(type("Net", (), {"__call__": lambda self, x: x}), X),
+        "bad input: the model is the class Net, not an object of it\n"
+        "  hint: make one: model = Net(), whose __call__ takes the Tensors",
+    ),
     "too many examples": (
         lambda: capture(lambda x: x, X, X),
         "bad input: 2 example inputs for a model that takes 1\n"

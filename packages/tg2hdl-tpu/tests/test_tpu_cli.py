@@ -90,11 +90,26 @@ def test_build_synthesizes_the_configured_core(tmp_path, monkeypatch):
     assert "no file is named none.json" in str(invoke("build", "--config", "none.json").exception)
     assert invoke("build", "--no-place", "--seeds", "2").stdout == "Fmax 100 MHz\n"
     assert invoke("build", "--clock", "66.5").stdout == "Fmax 100 MHz\n"
+    # Registers that follow from the lanes are those of the lanes that are given.
+    assert invoke("build", "--config", "ecp5", "--lanes", "4", "--no-place").stdout == "Fmax 100 MHz\n"
     assert calls == [
         (8, "ecp5-85k", 6, 1, True, None),
         (16, "ecp5-45k", 6, 2, False, None),
         (16, "ecp5-45k", 6, 1, True, 66.5),
+        (4, "ecp5-45k", 6, 1, False, None),
     ]
+
+
+def test_a_size_that_a_file_does_not_go_with_names_both(tmp_path):
+    config = tmp_path / "c.json"
+    config.write_text('{"reduce_registers":5}')
+    assert str(invoke("build", "--config", config, "--lanes", "4").exception) == (
+        "bad input: reduce_registers is 5\n"
+        f"  at: {config}\n"
+        "  note: the file does not go with --lanes 4\n"
+        "  hint: use 0 to 3"
+    )
+    assert "lanes is 3\n  at: Config" in str(invoke("build", "--config", config, "--lanes", "3").exception)
 
 
 @pytest.mark.parametrize("option", ["--json", "-o"])

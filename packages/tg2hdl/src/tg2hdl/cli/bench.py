@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from tg2hdl.bench import BenchRow, load_workloads, measure, merge_document
 from tg2hdl.bench.table import COLUMNS, cells, peer_lines
 from tg2hdl.cli.common import stage
 from tg2hdl.cli.families import ENGINE, FAMILY, PART, part_for
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
+from tg2hdl.cli.table import Table
 from tg2hdl_ir.errors import InputError, SimulationError
 
 __all__ = ["bench"]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from tg2hdl.cli.common import (
     ModelCommand,
@@ -22,6 +21,7 @@ from tg2hdl.cli.common import (
 )
 from tg2hdl.cli.families import completes
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
+from tg2hdl.cli.table import Table
 
 __all__ = ["build"]
 

@@ -8,9 +8,9 @@ from collections import defaultdict
 import click
 from rich.console import Console
 from rich.filesize import decimal
-from rich.table import Table
 
 from tg2hdl.cli.output import with_json, write_json
+from tg2hdl.cli.table import Table
 from tg2hdl_ir.content_cache import CacheEntry, ContentCache, cache_entries, cache_root, clear_cache
 
 __all__ = ["cache"]

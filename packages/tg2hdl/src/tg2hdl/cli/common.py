@@ -11,10 +11,10 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator
-from tg2hdl.cli.families import FAMILY, complete_file, completes
+from tg2hdl.cli.families import FAMILY, complete_file, complete_unit, completes
+from tg2hdl.cli.table import Table
 from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.exploration.points import command_options
 from tg2hdl.loaded_model import compile_options
@@ -76,6 +76,7 @@ _OPTIONS = (
         "units",
         metavar="OP=UNIT",
         multiple=True,
+        shell_complete=complete_unit,
         help="Arithmetic unit of an op, e.g. add=fp32.add.fast; `tg2hdl plugins list --kind unit` shows them.",
     ),
     click.option(

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 from rich.console import Console
-from rich.table import Table
 
 from tg2hdl.cli.common import progress_bar, stage
 from tg2hdl.cli.families import ENGINE
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
+from tg2hdl.cli.table import Table
 from tg2hdl.demo import DEMO_IMAGES, DEMO_MODELS, DemoModel, DemoResult, load_demo, run_images, write_files
 from tg2hdl.demo_device import DeviceResult, run_on_device
 from tg2hdl_host import HostError, connect

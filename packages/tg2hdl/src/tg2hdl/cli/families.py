@@ -18,6 +18,7 @@ __all__ = [
     "FAMILY",
     "PART",
     "complete_file",
+    "complete_unit",
     "completes",
     "known_families",
     "known_parts",
@@ -81,6 +82,12 @@ ENGINE = _Registered("engine")
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Have the shell complete a file."""
     return [CompletionItem(incomplete, type="file")]
+
+
+def complete_unit(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completion of an op with one of its units: ``add=fp32.add.fast``."""
+    pairs = sorted(f"{unit.op}={unit.name}" for unit in registry().units())
+    return [CompletionItem(pair) for pair in pairs if pair.startswith(incomplete)]
 
 
 def completes(hook: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:

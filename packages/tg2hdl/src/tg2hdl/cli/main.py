@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 import traceback
 import warnings
@@ -114,6 +115,8 @@ def main() -> None:
 
     With ``--json`` for standard output the error is there too, as JSON.
     """
+    if "_TG2HDL_COMPLETE" in os.environ:
+        importlib.import_module("tg2hdl.cli.completion")  # for Bash
     try:
         with interrupts_reach_the_command(), _errors_as_json():
             cli(standalone_mode=False, prog_name="tg2hdl")

@@ -12,7 +12,10 @@ import click
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_files
 
-__all__ = ["new_plugin"]
+__all__ = ["NEXT_STEPS", "new_plugin"]
+
+NEXT_STEPS = "cd {folder} && pip install -e '.[test]' && pytest\ntg2hdl plugins show {name}"
+"""Commands after the project is written, a line each."""
 
 _FILES = {
     "pyproject.toml": "pyproject.toml.in",
@@ -55,4 +58,6 @@ def new_plugin(name: str, output: str | None) -> None:
     contents[f"src/tg2hdl_{name}/__init__.py"] = f'"""The plugin {name} of tg2hdl."""\n'
     contents[f"src/tg2hdl_{name}/py.typed"] = ""
     write_files(folder, contents)
-    click.echo(f"wrote {folder}; next: cd {folder} && pip install -e '.[test]' && pytest")
+    click.echo(f"wrote {folder}; next:")
+    for line in NEXT_STEPS.format(folder=folder, name=name).splitlines():
+        click.echo(f"  {line}")

@@ -8,7 +8,6 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
@@ -24,6 +23,7 @@ from tg2hdl.cli.common import (
 from tg2hdl.cli.families import ENGINE, complete_file
 from tg2hdl.cli.inputs import load_set, run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
+from tg2hdl.cli.table import Table
 from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.results import SimulationResult, labelled, labels_of
 from tg2hdl_backend.agreement import Agreement

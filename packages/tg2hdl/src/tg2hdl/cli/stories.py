@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from tg2hdl.cli.common import stage
 from tg2hdl.cli.families import ENGINE, FAMILY, complete_file, completes
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
+from tg2hdl.cli.table import Table
 from tg2hdl.language import (
     Checkpoint,
     Tokenizer,

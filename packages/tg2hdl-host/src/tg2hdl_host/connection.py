@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import select
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,8 @@ from tg2hdl_host.spi import SPEED, open_spi
 __all__ = ["SerialTransport", "connect"]
 
 BAUD = 1_000_000
+_SLICE = 0.02
+"""Seconds that a port waits for a byte at a time where the system cannot wait for the port."""
 
 
 class SerialTransport:
@@ -61,6 +66,12 @@ class SerialTransport:
                 if taken
                 else "check the name, the cable and the permissions",
             ) from None
+        self._can_wait = _has_descriptor(self._port)
+        if not self._can_wait:
+            self._port.timeout = _SLICE
+        # Linux then sets the latency timer of FTDI's bridges from 16 to 1 ms; others have no such mode.
+        with suppress(AttributeError, NotImplementedError, ValueError, OSError):
+            self._port.set_low_latency_mode(True)
         if token is not None:
             self._hint = "the simulation has ended: serve the folder again"
             try:
@@ -77,12 +88,15 @@ class SerialTransport:
 
     def read(self, timeout: float) -> bytes:
         """Receive what is there; wait for the first byte as long as this (seconds)."""
-        self._port.timeout = timeout
-        first: bytes = self._guarded(lambda: self._port.read(1))
-        if not first:
-            return b""
-        self._port.timeout = 0
-        return first + bytes(self._guarded(lambda: self._port.read(4096)))
+        # A timeout of the port is not changed: that configures it, which is a transfer to its bridge.
+        if self._can_wait:
+            ready = self._guarded(lambda: select.select([self._port], [], [], timeout)[0])
+            return self._guarded(lambda: bytes(self._port.read(4096))) if ready else b""
+        deadline = time.monotonic() + timeout
+        while not (first := self._guarded(lambda: bytes(self._port.read(1)))):
+            if time.monotonic() >= deadline:
+                return b""
+        return first + self._guarded(lambda: bytes(self._port.read(min(4096, self._port.in_waiting))))
 
     def close(self) -> None:
         """Close the port."""
@@ -99,6 +113,15 @@ class SerialTransport:
             raise ConnectionFailedError(
                 f"{self.name} is gone: {error}", stage="link", hint=self._hint
             ) from None
+
+
+def _has_descriptor(port: Any) -> bool:
+    """Whether `select` takes a port, as on POSIX; a serial port of Windows has a handle."""
+    try:
+        port.fileno()
+    except (AttributeError, OSError):  # io.UnsupportedOperation is one
+        return False
+    return True
 
 
 def connect(

@@ -22,7 +22,7 @@ from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongDesi
 from tg2hdl_host.generation import Tensor, feedback_of
 from tg2hdl_host.image import MemoryImage
 from tg2hdl_host.link import Fault, Link, Transport
-from tg2hdl_host.protocol import Request
+from tg2hdl_host.protocol import STALE_CODE, Request
 from tg2hdl_host.state import DeviceState
 
 __all__ = ["Device"]
@@ -31,6 +31,7 @@ _MAGIC, _RUNS, _START = 0x00, 0x20, 0x18
 _COUNTERS = {"runs": 0x20, "cycles": 0x24, "error": 0x28, "link_errors": 0x2C, "stalls": 0x30}
 _HEADER_BYTES = 0x18
 _VARIABLES = 0x40
+_LAST_RUN = 0xFFFFFFFF
 _SLOWEST_CLOCK = 1e6
 """Clock of the slowest design (Hz), for timeouts."""
 
@@ -107,6 +108,7 @@ class Device:
         self._turn = RLock()
         self._link = Link(transport, timeout)
         self._attempts, self._on_close = attempts, on_close
+        self._runs: int | None = None  # RUNS of the device, where it is known
         self.rate = 0.0
         try:
             self.description = self._identify(files)
@@ -298,17 +300,27 @@ class Device:
         done, attempts = 0, 0
         started: int | None = None  # number of the run that was asked for last and has no result yet
         while done < len(batch):
+            # The device refuses a number that it does not expect, so that the one after the last run needs no question.
+            runs, self._runs = self._runs, None
+            is_assumed, resumes = runs is not None, False
             try:
-                runs = self._number(_RUNS)
-                resumes = self.description.keeps_state and started is not None and runs == started + 1
-                ahead = 1 if self.description.keeps_state else len(batch)
-                started = runs - 1 if resumes else runs
-                requests = self._requests(encoded[done : done + ahead], started, resumes)
-                for outputs in self._collected(requests):
+                if runs is None:
+                    runs = self._number(_RUNS)
+                    resumes = (
+                        self.description.keeps_state
+                        and started is not None
+                        and runs == (started + 1) & _LAST_RUN
+                    )
+                some = encoded[done : done + (1 if self.description.keeps_state else len(batch))]
+                first = started = (runs - 1) & _LAST_RUN if resumes else runs
+                for outputs in self._collected(self._requests(some, first, resumes)):
                     yield outputs
                     done, attempts, started = done + 1, 0, None
+                self._runs = (first + len(some)) & _LAST_RUN
             except Fault as fault:
-                attempts += 1
+                if fault.code == STALE_CODE:  # nothing was started
+                    started = None
+                attempts += not (is_assumed and fault.code == STALE_CODE)
                 if attempts >= self._attempts:
                     raise fault.error(self._link.transport.name, attempts) from None
 
@@ -318,7 +330,7 @@ class Device:
         names = list(dict.fromkeys(self.description.outputs))
         for number, (values, writes) in enumerate(batch):
             if not resumes:
-                count = (runs + number) & 0xFFFFFFFF
+                count = (runs + number) & _LAST_RUN
                 yield from values
                 if self.description.packet_run:
                     yield protocol.run(count, writes[0].data, self.description.buffers[names[0]].size)

@@ -9,6 +9,7 @@ __all__ = [
     "BUFFER_BYTES",
     "MAX_WORDS",
     "SEQUENCE_CODE",
+    "STALE_CODE",
     "Decoder",
     "Reply",
     "Request",
@@ -24,6 +25,8 @@ MAX_WORDS = 255
 BUFFER_BYTES = 2000
 """Requests that may wait in the device; it holds 2,047 bytes."""
 SEQUENCE_CODE = 0x80
+STALE_CODE = 5
+"""Code of a start with another number than that of the next run: nothing was started."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -118,3 +120,13 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_work(option, tmp_p
     result = CliRunner().invoke(tpu, ["bench", option, str(tmp_path / "missing" / "file")])
     assert isinstance(result.exception, InputError)
     assert result.exception.message == f"cannot write {tmp_path / 'missing' / 'file'}"
+
+
+def test_the_command_runs_without_the_compiler(source):
+    def run(*arguments):
+        command = [sys.executable, "-W", "error", "-m", "tg2hdl_tpu", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    assert "cycles 4, instructions 2" in run("run", source).stdout
+    wrong = run("build", "--lanes", "3")
+    assert (wrong.returncode, wrong.stderr.splitlines()[0]) == (1, "bad input: lanes is 3")

@@ -24,6 +24,13 @@ def test_the_import_loads_neither_tinygrad_nor_amaranth_nor_numpy(tmp_path):
     assert run(program, tmp_path) == "[]\n"
 
 
+def test_dir_has_the_public_names_and_nothing_else():
+    import tg2hdl
+
+    assert [name for name in dir(tg2hdl) if not name.startswith("__")] == sorted(tg2hdl.__all__)
+    assert "__version__" in dir(tg2hdl)
+
+
 @pytest.mark.parametrize(
     "imports",
     ["import tg2hdl\nfrom tinygrad import Tensor", "from tinygrad import Tensor\nimport tg2hdl"],

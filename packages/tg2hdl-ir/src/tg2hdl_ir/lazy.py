@@ -32,6 +32,7 @@ def lazy_names(
         return getattr(import_module(module, package), inner)
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *owners})
+        found = vars(sys.modules[package])
+        return sorted({*found.get("__all__", owners), *(name for name in found if name.startswith("__"))})
 
     return __getattr__, __dir__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
 import os
 import platform
 import shlex
@@ -19,6 +20,7 @@ from tg2hdl_ir.errors import SimulationError, ToolMissingError
 
 __all__ = ["Compiler", "compile_shared", "find_compiler", "native_target", "shared_command", "zig_is_cold"]
 
+log = logging.getLogger("tg2hdl_sim")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-DNDEBUG", "-DCXXRTL_NDEBUG")
 SYSTEM_COMPILERS = ("g++", "clang++", "c++")
 
@@ -145,6 +147,7 @@ def compile_shared(
     """
     command = shared_command(compiler, sources, output, flags=flags, base=base)
     environment = with_tool_cache("ZIG_GLOBAL_CACHE_DIR") if compiler.is_zig else None
+    log.debug("%s", shlex.join(map(str, command)))
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True, env=environment)
     if result.returncode:
         raise SimulationError(

@@ -75,6 +75,7 @@ def run_yosys(script: str, directory: Path) -> str:
     if first_start_is_slow():
         log.warning("Yosys is compiled from WebAssembly; this takes about a minute, once")
     (directory / "script.ys").write_text(script)
+    log.debug("yosys -q -s %s/script.ys", directory)
     command = [sys.executable, "-c", RUN, "-q", "-s", "script.ys"]
     result = subprocess.run(
         command,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import logging
+import shlex
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from tg2hdl_synth.errors import SynthesisError
 
 __all__ = ["Progress", "Tool", "run_tool", "tool_versions", "yosys_share", "yowasp"]
 
+messages = logging.getLogger("tg2hdl_synth")
 Progress = Callable[[str], None]
 
 
@@ -142,6 +145,7 @@ def run_tool(
         When the wheel is not installed.
     """
     found = _located(tool)
+    messages.debug("%s", shlex.join([found.name, *arguments]))
     started = time.monotonic()
     with (directory / log).open("w", buffering=1) as file:
         process = subprocess.Popen(

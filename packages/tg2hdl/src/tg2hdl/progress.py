@@ -6,11 +6,13 @@ It is shown on a terminal, with ``TG2HDL_PROGRESS=1`` also elsewhere as lines, a
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock, Timer
+from time import perf_counter
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -18,6 +20,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 __all__ = ["VARIABLE", "shows_progress", "step"]
 
+log = logging.getLogger("tg2hdl")
 VARIABLE = "TG2HDL_PROGRESS"
 DELAY = 2.0
 """Seconds until a step is shown."""
@@ -85,8 +88,18 @@ def _is_wanted(console: Console) -> bool:
 def step(text: str, console: Console | None = None, delay: float = DELAY) -> Iterator[Callable[[str], None]]:
     """Show `text` while the block runs; yields a function that adds a message to it.
 
-    A step within a step is shown as its message.
+    A step within a step is shown as its message.  The logger ``tg2hdl`` gets the text and the seconds afterwards.
     """
+    started = perf_counter()
+    try:
+        with _shown(text, console, delay) as say:
+            yield say
+    finally:
+        log.info("%s: %.2f s", text, perf_counter() - started)
+
+
+@contextmanager
+def _shown(text: str, console: Console | None, delay: float) -> Iterator[Callable[[str], None]]:
     line, is_outer = _SHOWN.get(), False
     if line is None:
         console = console or Console(stderr=True)

@@ -161,6 +161,14 @@ class ModelCommand(click.Command):
         found = super().get_params(ctx)
         return [*found[:-1], *(option for option, _ in _file_options(found)), found[-1]]
 
+    def shared_options(self) -> set[str]:
+        """Names of the options that all commands about model files have, without dashes."""
+        declared = click.command()(with_model_options(lambda: None)).params
+        options = [
+            p for p in (*declared, *(o for o, _ in _file_options(declared))) if isinstance(p, click.Option)
+        ]
+        return {max(option.opts, key=len).lstrip("-") for option in options}
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         names = {name for _, name in _file_options(super().get_params(ctx))}

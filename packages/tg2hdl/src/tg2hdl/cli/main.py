@@ -10,12 +10,15 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import click
 
+from tg2hdl.cli.config_file import find_config, read_config, settings_of
 from tg2hdl.cli.interrupts import interrupts_reach_the_command, stop_quietly
 from tg2hdl.cli.output import asks_for_json, error_json
+from tg2hdl.cli.verbosity import with_verbosity
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
 from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.registry import registry
@@ -65,12 +68,23 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name; an error names one that is written alike."""
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             meant = get_close_matches(args[0], self.list_commands(ctx), 1)
             if not meant:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {meant[0]!r}?", ctx) from None
+        if name and command and not ctx.resilient_parsing and not ctx.params.get("no_config"):
+            ctx.default_map = self._settings(ctx, name, command)
+        return name, command, rest
+
+    def _settings(self, ctx: click.Context, name: str, command: click.Command) -> dict[str, Any]:
+        """Defaults of the options of a command, of the project's file."""
+        path = find_config(Path.cwd())
+        if path is None:
+            return {}
+        tables = read_config(path, self.list_commands(ctx))
+        return {name: settings_of(command, name, tables, path, ctx)}
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""
@@ -103,9 +117,15 @@ def _disable(ctx: click.Context, parameter: click.Parameter, names: tuple[str, .
     "separated by commas.",
 )
 @click.option(
+    "--no-config",
+    is_flag=True,
+    help="Leave out tg2hdl.toml, the options of the project in this folder or one above.",
+)
+@with_verbosity
+@click.option(
     "--traceback", is_flag=True, expose_value=False, help="Show where in the program an error arose."
 )
-def cli() -> None:
+def cli(no_config: bool) -> None:
     """Compile tinygrad models to FPGA hardware, simulate them cycle by cycle and check every bit."""
 
 

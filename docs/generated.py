@@ -9,10 +9,10 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from tg2hdl_ir import errors
-from tg2hdl_ir.passes.instrument import known_passes
-from tg2hdl_ir.pipeline import PIPELINE, STAGES
+from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.plugins import hookspecs
 from tg2hdl_ir.plugins.catalog import KINDS
+from tg2hdl_ir.plugins.descriptors import PASS_STAGES
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_top import compile_program  # noqa: F401  enters the rewrites of programs
 from tg2hdl_tpu.config import Config
@@ -73,12 +73,13 @@ def _built_in() -> str:
     plugins = registry()
     lines = ["# What is built in", "", "## Passes", "", "In the order in which they run.", ""]
     lines += ["| pass | stage | description | term | on | parameters |", "|---|---|---|---|---|---|"]
-    of_search = tuple(entry for entry in known_passes().values() if entry not in PIPELINE)
-    for stage, entries in {**STAGES, "search": of_search}.items():
-        for entry in entries:
+    for stage in PASS_STAGES:
+        for entry in rewrites(stage):
             needs = ", ".join(f"`{name}`" for name in entry.needs)
             row = (f"`{entry.name}`", stage, entry.description, entry.term, entry.scope, needs)
             lines.append(f"| {' | '.join(row)} |")
+    lines += ["", "| stage | rewrites |", "|---|---|"]
+    lines += [f"| {stage} | {about} |" for stage, about in PASS_STAGES.items()]
     lines += ["", "`tg2hdl ir-opt --pass NAME` runs one on printed IR."]
     tables: tuple[tuple[str, Any], ...] = (
         ("Simulation engines", plugins.simulators()),

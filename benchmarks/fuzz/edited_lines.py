@@ -54,8 +54,9 @@ def put(old: Any, new: Any) -> None:
             for name, value in list(vars(module).items()):
                 if value is old:
                     setattr(module, name, new)
-    for stage, entries in pipeline.STAGES.items():
-        pipeline.STAGES[stage] = tuple(replace(e, run=new) if e.run is old else e for e in entries)
+    for name, entry in pipeline.all_rewrites().items():
+        if entry.run is old:
+            pipeline.exchange(name, replace(entry, run=new))
 
 
 EDITS = [

@@ -39,10 +39,10 @@ from tg2hdl_ir.golden import evaluate_program  # noqa: E402
 from tg2hdl_ir.passes.instrument import (  # noqa: E402
     Rewritten,
     ir_pass,
-    known_passes,
     made_kernels,
     watch_passes,
 )
+from tg2hdl_ir.pipeline import all_rewrites  # noqa: E402
 from tg2hdl_ir.program import KernelCall, ProgramIR  # noqa: E402
 from tg2hdl_top import Design, compile_program  # noqa: E402
 from tg2hdl_top.search import form as search_form  # noqa: E402
@@ -73,7 +73,7 @@ class Fault:
         if self.edit is not None:
             self.edit.install()
             return
-        entry = known_passes()[self.name]
+        entry = all_rewrites()[self.name]
         if not hasattr(entry.run, "__wrapped__"):
             self._install_in_search()
             return
@@ -210,7 +210,7 @@ def users(programs: dict[str, ProgramIR]) -> dict[str, list[Subject]]:
         with watch_passes(see):
             compile_program(programs[subject.name], subject.compile_options(validate="off"))
         # What only puts the results of other rewrites into the program has no function that a fault could be put in.
-        for name in changed & known_passes().keys():
+        for name in changed & all_rewrites().keys():
             found.setdefault(name, []).append(subject)
     return found
 

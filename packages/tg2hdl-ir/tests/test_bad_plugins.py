@@ -81,7 +81,32 @@ BAD = {
     ),
     "candidates in a stage": (
         returns("tg2hdl_passes", "PassDef('p', '', 'a:b', stage='lanes', proposes=True)"),
-        "hook tg2hdl_passes: PassDef 'p' has stage='lanes' and proposes=True; hint: leave out one of them",
+        "hook tg2hdl_passes: PassDef 'p' has stage='lanes' and proposes=True; "
+        "hint: give one of captured, merges, producers, forms",
+    ),
+    "a stage of candidates": (
+        returns("tg2hdl_passes", "PassDef('p', '', 'a:b', stage='forms')"),
+        "hook tg2hdl_passes: PassDef 'p' has stage='forms' and proposes=False; "
+        "hint: give one of captured, canonical, lanes, registers",
+    ),
+    "a stage of built-in rewrites only": (
+        returns("tg2hdl_passes", "PassDef('p', '', 'a:b', stage='loops')"),
+        "hook tg2hdl_passes: PassDef 'p' has stage='loops'; "
+        "hint: give one of captured, canonical, lanes, registers",
+    ),
+    "two places": (
+        returns("tg2hdl_passes", "PassDef('p', '', 'a:b', before='q', after='r')"),
+        "hook tg2hdl_passes: PassDef 'p' has before='q' and after='r'; hint: leave out one of them",
+    ),
+    "a place that does not exist": (
+        returns("tg2hdl_passes", "PassDef('p', '', 'a:b', stage='lanes', before='guard-loops')"),
+        "hook tg2hdl_passes: pass 'p' has before='guard-loops', which no rewrite of stage 'lanes' is; "
+        "hint: name one of flatten, unroll, pack-products",
+    ),
+    "a place without any rewrite": (
+        returns("tg2hdl_passes", "PassDef('p', '', 'a:b', after='q')"),
+        "hook tg2hdl_passes: pass 'p' has after='q', which no rewrite of stage 'captured' is; "
+        "hint: leave out after",
     ),
     "other numbers in a stage": (
         returns("tg2hdl_passes", "PassDef('p', '', 'a:b', stage='lanes', changes_numbers=True)"),

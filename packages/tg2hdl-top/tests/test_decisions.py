@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
-from tg2hdl_ir import PassDef, hookimpl, parse_kernel, registry
+from tg2hdl_ir import PassDef, hookimpl, parse_kernel, parse_program, registry
 from tg2hdl_ir.errors import PluginError, ValidationError
+from tg2hdl_ir.opt import with_contents
+from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.records import OPTIONAL, read_record, write_record
 from tg2hdl_lower.decisions import LARGEST_RATIO, Alternative, Cost, Decision, decide, most_cycles
 from tg2hdl_top import CompileOptions, compile_program, program_of_kernel
@@ -152,6 +155,36 @@ def test_a_form_that_a_plugin_proposes_is_taken_where_it_is_worth_it():
     (decision,) = after.decisions
     assert (decision.rewrite, decision.taken) == ("once", 1)
     assert decision.chosen.cost.cycles == after.predicted_cycles()
+
+
+def test_a_plugins_candidate_has_a_place_among_ours_and_gets_the_same_facts():
+    """One that is exclusive takes the place of ours that follow it."""
+    text = (Path(__file__).parent / "ir" / "choose-forms.ir").read_text()
+    program = with_contents(parse_program(text))
+    own, facts = [entry.name for entry in rewrites("forms")], []
+
+    def compiled(**place):
+        def same(kernel, finite, contents):
+            facts.append((finite, sorted(contents)))
+            return [replace(kernel)]
+
+        class Plugin:
+            @hookimpl
+            def tg2hdl_passes(self):
+                return [PassDef("same", "an equal kernel", same, proposes=True, **place)]
+
+        with registry().extended(Plugin(), distribution="dist-same"):
+            names = [entry.name for entry in rewrites("forms")]
+            decisions = compile_program(program, CompileOptions(multipliers=4, validate="off")).decisions
+        (found,) = {d.rewrite for d in decisions if {"same", "scan"} & {*d.rewrite.split(" or ")}}
+        return names, found
+
+    assert compiled() == ([*own, "same"], "scan or same")
+    assert compiled(after="scan") == (["scan", "same", *own[1:]], "scan or same")
+    assert compiled(after="scan", exclusive=True)[1] == "scan"
+    assert compiled(before="scan") == (["same", *own], "same or scan")
+    assert compiled(before="scan", exclusive=True) == (["same", *own], "same")
+    assert facts[0] == (frozenset(), [])
 
 
 def test_a_wrong_form_of_a_plugin_is_found_and_blamed():

@@ -9,11 +9,11 @@ import pytest
 import tg2hdl_top.search.alone  # noqa: F401  enters the rewrites
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.opt import rewrite_text
-from tg2hdl_ir.passes.instrument import known_passes
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.testing.rewrites import check_rewrite_of_programs
 
 FOLDER = Path(__file__).parent / "ir"
-NAMES = sorted(name for name, entry in known_passes().items() if entry.distribution == "tg2hdl-top")
+NAMES = sorted(d.name for d in registry().passes() if registry().distribution(d) == "tg2hdl-top")
 OPTIONS = {"choose-partial-sums": {"multipliers": [1]}}
 ROUNDED = {"choose-bias", "choose-partial-sums", "take-regrouped"}
 

@@ -15,10 +15,11 @@ from tg2hdl_ir.nodes import IRBufLoad, KernelIR
 from tg2hdl_ir.parser import parse_kernel, parse_program
 from tg2hdl_ir.passes import cut_kernel as kernel_cuts
 from tg2hdl_ir.passes import cut_products as products
+from tg2hdl_ir.passes.balance import balance
+from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.follow import Turn, in_order, with_idle_steps
-from tg2hdl_ir.passes.instrument import known_passes
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.pack_products import pack_products
@@ -26,7 +27,7 @@ from tg2hdl_ir.passes.partial_sums import find_sum, split_sum
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.passes.unroll import unroll
-from tg2hdl_ir.pipeline import STAGES, pass_names, rewrites
+from tg2hdl_ir.pipeline import all_rewrites, pass_names
 from tg2hdl_ir.printer import format_program
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.verifier import verify
@@ -144,7 +145,7 @@ def rewritten_program(name: str, program: ProgramIR, options: Options) -> Progra
     InputError
         When the rewrite is one of kernels.
     """
-    rewrite = known_passes().get(name)
+    rewrite = all_rewrites().get(name)
     if rewrite is None or rewrite.scope != "program":
         raise InputError(f"{name} is run on kernels", hint="give a kernel, or a rewrite of programs")
     made = _ADAPTERS[name](program, options) if name in _ADAPTERS else rewrite.run(program)
@@ -168,8 +169,7 @@ def rewritten_forms(name: str, kernel: KernelIR, options: Options) -> Forms:
         When the rewrite is one of programs, or of the search.
     """
     verify(kernel)
-    entries = (entry for stage in ("captured", *STAGES) for entry in rewrites(stage))
-    rewrite = next((entry for entry in entries if entry.name == name), None)
+    rewrite = all_rewrites().get(name)
     if rewrite is None or rewrite.scope != "kernel":
         raise InputError(f"{name} is run on programs", hint="give a program, or a rewrite of kernels")
     forms: Forms = _ADAPTERS[name](kernel, options) if name in _ADAPTERS else rewrite.candidates(kernel)
@@ -280,9 +280,9 @@ def _split_sum(kernel: KernelIR, options: Options) -> Forms:
 
 @alone("balance", floats="0")
 def _balance(kernel: KernelIR, options: Options) -> Forms:
-    return [(known_passes()["balance"].run(kernel, regroup_floats=bool(_one(options, "floats", 0))),)]
+    return [(balance(kernel, regroup_floats=bool(_one(options, "floats", 0))),)]
 
 
 @alone("clear-with-last", floats="1")
 def _clear(kernel: KernelIR, options: Options) -> Forms:
-    return [(known_passes()["clear-with-last"].run(kernel, floats=bool(_one(options, "floats", 1))),)]
+    return [(clear_with_last(kernel, floats=bool(_one(options, "floats", 1))),)]

@@ -1,65 +1,31 @@
-"""The table of all rewrites of this package from capture to plan, by stage, in the order in which they run.
+"""The table of all rewrites from capture to plan, by stage: what plugins register, the built-in ones among them.
 
-The search and the planner run what the table has: `run_stage` and `Rewrite.candidates`.  Rewrites of plugins are in
-it too.  Those of `tg2hdl_top` rewrite programs where that is worth it (see `pass_names`).
+The search and the planner run what the table has: `run_stage` and `Rewrite.candidates`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
 from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.alternatives import add_alternatives
-from tg2hdl_ir.passes.balance import balance
-from tg2hdl_ir.passes.bias import start_at_bias
-from tg2hdl_ir.passes.clearing import clear_with_last
-from tg2hdl_ir.passes.common_kernels import with_bound_values, with_common_kernels
-from tg2hdl_ir.passes.constant_taps import with_constant_taps
-from tg2hdl_ir.passes.cut_kernel import cut_kernel
-from tg2hdl_ir.passes.cut_products import cut_products
-from tg2hdl_ir.passes.divided import split_divided_loops
-from tg2hdl_ir.passes.flatten import flatten
-from tg2hdl_ir.passes.fold_scales import fold_scales
-from tg2hdl_ir.passes.follow import in_order, with_idle_steps
-from tg2hdl_ir.passes.gated_addresses import simplify_gated_addresses
-from tg2hdl_ir.passes.guarded_loops import guard_loops
-from tg2hdl_ir.passes.hoist_weights import hoist_weights
-from tg2hdl_ir.passes.hold import hold_overwritten_loads
-from tg2hdl_ir.passes.initial import choose_initial_late
-from tg2hdl_ir.passes.initial_registers import set_initial_registers
-from tg2hdl_ir.passes.instrument import Rewrite, Rewritten, applied, known_passes, made_kernels, pass_of
-from tg2hdl_ir.passes.interleave import interleave
-from tg2hdl_ir.passes.lead_in import lead_in
-from tg2hdl_ir.passes.merge_branches import merge_branches
-from tg2hdl_ir.passes.mulacc import expand_mulacc
-from tg2hdl_ir.passes.outside import gate_outside_accesses
-from tg2hdl_ir.passes.pack_products import pack_products
-from tg2hdl_ir.passes.partial_sums import split_sum
-from tg2hdl_ir.passes.phases import phase_forms
-from tg2hdl_ir.passes.producers import producer_forms
-from tg2hdl_ir.passes.registers import forward_registers
-from tg2hdl_ir.passes.scan import scan_forms
-from tg2hdl_ir.passes.sections import section_forms
-from tg2hdl_ir.passes.signs import choose_signs
-from tg2hdl_ir.passes.single_registers import drop_single_indices
-from tg2hdl_ir.passes.split import split_axis
-from tg2hdl_ir.passes.split_loops import split_loops
-from tg2hdl_ir.passes.unroll import unroll
-from tg2hdl_ir.plugins.descriptors import PassDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.passes.instrument import Rewrite, Rewritten, applied, made_kernels
+from tg2hdl_ir.plugins.descriptors import PASS_STAGES, PassDef
+from tg2hdl_ir.plugins.loader import BUILT_IN
+from tg2hdl_ir.plugins.registry import Registry, registry
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.verifier import verify
 
 __all__ = [
-    "PIPELINE",
-    "STAGES",
     "ChangeLog",
+    "all_rewrites",
     "canonicalize",
+    "exchange",
     "pass_names",
     "rewrite_kernel",
     "rewrite_program",
@@ -68,49 +34,47 @@ __all__ = [
 ]
 
 
-def _table(*functions: Callable[..., Any]) -> tuple[Rewrite, ...]:
-    return tuple(map(pass_of, functions))
-
-
-STAGES: dict[str, tuple[Rewrite, ...]] = {
-    # First "captured", which has passes of plugins only: see `rewrite_program`.  Then tables instead of weights.
-    "weights": _table(fold_scales, hoist_weights),
-    # The form that analyses and planning start from, of captured kernels and of all that are made of them.
-    "canonical": _table(
-        expand_mulacc,
-        choose_signs,
-        gate_outside_accesses,
-        simplify_gated_addresses,
-        add_alternatives,
-        drop_single_indices,
-        guard_loops,
-        set_initial_registers,
-        split_loops,
-    ),
-    # Equal kernels of a program.
-    "calls": _table(with_common_kernels, with_bound_values),
-    # Candidates of the search for a kernel, by its steps; of forms the first rewrite that has any, and all of plugins.
-    "merges": _table(merge_branches),
-    "producers": _table(producer_forms),
-    "forms": _table(scan_forms, phase_forms, section_forms, split_divided_loops, with_constant_taps),
-    "cuts": _table(start_at_bias, cut_kernel, cut_products, split_sum),
-    # One flat sequence of steps with the chosen lanes, of each kernel that is planned.
-    "lanes": _table(flatten, unroll, pack_products),
-    # Other loops for these steps: the planner tries several.
-    "loops": _table(lead_in, interleave, in_order, with_idle_steps),
-    # The registers of a sequence of steps, before it is scheduled.
-    "registers": _table(forward_registers, balance, choose_initial_late, clear_with_last),
-    # Parts of other rewrites.
-    "parts": _table(split_axis, hold_overwritten_loads),
-}
-"""All rewrites of this package by stage, in the order in which they run."""
-
-PIPELINE: tuple[Rewrite, ...] = tuple(chain.from_iterable(STAGES.values()))
+_tables: WeakKeyDictionary[Registry, tuple[int, dict[str, tuple[Rewrite, ...]]]] = WeakKeyDictionary()
+"""Rewrites by stage of each registry, and its generation then."""
 
 
 def rewrites(stage: str) -> tuple[Rewrite, ...]:
-    """The rewrites of a stage, those of plugins last."""
-    return *STAGES.get(stage, ()), *map(_of_plugin, _definitions(stage))
+    """The rewrites of a stage, in the order in which they run.
+
+    Parameters
+    ----------
+    stage : str
+        One of `tg2hdl_ir.plugins.descriptors.PASS_STAGES`.
+    """
+    known = registry()
+    generation, table = _tables.get(known, (-1, {}))
+    if generation != known.generation:
+        # Asking may load the plugins, which is another generation.
+        known.passes()
+        table = {}
+        _tables[known] = known.generation, table
+    if stage not in table:
+        table[stage] = tuple(_rewrite(each) for each in known.passes() if each.place == stage)
+    return table[stage]
+
+
+def all_rewrites() -> dict[str, Rewrite]:
+    """All rewrites, built-in and of plugins, by name in the order in which they run."""
+    return {entry.name: entry for stage in PASS_STAGES for entry in rewrites(stage)}
+
+
+def exchange(name: str, rewrite: Rewrite) -> Rewrite:
+    """Run another rewrite in the place of one, for tests, until a plugin comes or goes; returns the one before.
+
+    Parameters
+    ----------
+    name : str
+        Of the one that does not run.
+    """
+    (stage,) = {stage for stage in PASS_STAGES for entry in rewrites(stage) if entry.name == name}
+    found, table = rewrites(stage), _tables[registry()][1]
+    table[stage] = tuple(rewrite if entry.name == name else entry for entry in found)
+    return next(entry for entry in found if entry.name == name)
 
 
 def run_stage(stage: str, kernel: KernelIR, **facts: Any) -> KernelIR:
@@ -134,35 +98,42 @@ def canonicalize(kernel: KernelIR) -> KernelIR:
 
 
 def rewrite_kernel(kernel: KernelIR, passes: Sequence[PassDef] | None = None) -> KernelIR:
-    """Run the passes of plugins on a captured kernel in order, or some of them, verifying after each.
+    """Run the rewrites of captured kernels in order, or some of them, verifying after each.
 
     Raises
     ------
     PluginError
         When a pass raises, or returns something else than a kernel that keeps the rules of the IR.
     """
-    for definition in _definitions("captured") if passes is None else passes:
-        kernel = _of_plugin(definition).run(kernel)
+    for entry in rewrites("captured") if passes is None else map(_rewrite, passes):
+        kernel = entry.run(kernel)
     return kernel
 
 
-def _definitions(stage: str) -> list[PassDef]:
-    return [definition for definition in registry().passes() if definition.place == stage]
+def _rewrite(definition: PassDef) -> Rewrite:
+    """The entry of a registered rewrite; faults of one of a plugin name the plugin."""
+    run = registry().factory(definition, "run")
+    if registry().distribution(definition) not in BUILT_IN:
+        run = _guarded(definition, run)
+    return Rewrite(definition.name, definition.description, run, definition.term, definition.exclusive)
 
 
-def _of_plugin(definition: PassDef) -> Rewrite:
-    """The rewrite of a plugin, whose faults name it."""
+def _guarded(definition: PassDef, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A rewrite of a plugin, whose faults name it."""
 
-    def run(kernel: KernelIR) -> Any:
-        made = _run(definition, kernel)
+    @wraps(function)
+    def run(kernel: KernelIR, **facts: Any) -> Any:
+        made = _run(definition, function, kernel, facts)
         for form in made if definition.proposes else [made]:
             applied(definition.name, kernel, form)
         return made
 
-    return Rewrite(definition.name, definition.description, run, definition.term)
+    return run
 
 
-def _run(definition: PassDef, kernel: KernelIR) -> Any:
+def _run(
+    definition: PassDef, function: Callable[..., Any], kernel: KernelIR, facts: Mapping[str, Any]
+) -> Any:
     plugin = registry().plugin(definition)
 
     def failure(what: str, notes: tuple[str, ...] = ()) -> PluginError:
@@ -173,9 +144,8 @@ def _run(definition: PassDef, kernel: KernelIR) -> Any:
             hint=f"upgrade the plugin, or disable it with --no-plugin {plugin}",
         )
 
-    run = registry().factory(definition, "run")
     try:
-        made = run(kernel)
+        made = function(kernel, **facts)
     except (Exception, SystemExit) as error:
         if found := system_error(error):
             raise found from error
@@ -199,19 +169,16 @@ def _run(definition: PassDef, kernel: KernelIR) -> Any:
 
 
 def rewrite_program(program: ProgramIR, passes: Sequence[PassDef] | None = None) -> ProgramIR:
-    """Run the passes of all plugins, or some of them, on every kernel; calls of one kernel share the result."""
-    passes = _definitions("captured") if passes is None else passes
-    if not passes:
+    """Run the rewrites of captured kernels, or some of them, on every kernel; calls of one kernel share the result."""
+    if not (rewrites("captured") if passes is None else passes):
         return program
     kernels = {kernel: rewrite_kernel(kernel, passes) for kernel in {c.kernel: None for c in program.calls}}
     return replace(program, calls=tuple(replace(c, kernel=kernels[c.kernel]) for c in program.calls))
 
 
 def pass_names() -> list[str]:
-    """Names of all passes: those of plugins, those of the table in order, and those outside this package."""
-    table = [entry.name for entry in PIPELINE]
-    others = [name for name in known_passes() if name not in table]
-    return [*(d.name for d in registry().passes()), *table, *others]
+    """Names of all rewrites, in the order in which they run."""
+    return [definition.name for definition in registry().passes()]
 
 
 @dataclass

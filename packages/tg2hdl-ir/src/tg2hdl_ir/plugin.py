@@ -1,11 +1,11 @@
-"""Registration of the built-in ops and roundings through the public hooks."""
+"""Registration of the built-in ops, rewrites and roundings through the public hooks."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import OpDef, RoundingDef
+from tg2hdl_ir.plugins.descriptors import OpDef, PassDef, RoundingDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_ops", "tg2hdl_roundings"]
+__all__ = ["tg2hdl_ops", "tg2hdl_passes", "tg2hdl_roundings"]
 
 
 @hookimpl
@@ -14,6 +14,14 @@ def tg2hdl_ops() -> list[OpDef]:
     from tg2hdl_ir.ops import BUILTIN_OPS  # brings in numpy, which `tg2hdl --help` does not wait for
 
     return list(BUILTIN_OPS)
+
+
+@hookimpl
+def tg2hdl_passes() -> list[PassDef]:
+    """Rewrites of kernels and programs."""
+    from tg2hdl_ir.passes.built_in import BUILTIN_PASSES
+
+    return list(BUILTIN_PASSES)
 
 
 @hookimpl

@@ -27,7 +27,7 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.initial_registers import set_initial_registers
 from tg2hdl_ir.passes.split_loops import split_loops
-from tg2hdl_ir.pipeline import STAGES, canonicalize
+from tg2hdl_ir.pipeline import canonicalize, rewrites
 from tg2hdl_ir.testing.strategies import kernels
 from tg2hdl_ir.verifier import verify
 
@@ -48,7 +48,7 @@ def same_results(before, after, buffers, variables=None):
 @given(case=kernels())
 def test_random_kernels(case):
     kernel, buffers, variables = case
-    for entry in STAGES["canonical"]:
+    for entry in rewrites("canonical"):
         after = verify(entry.run(kernel))
         same_results(kernel, after, buffers, variables)
         kernel = after

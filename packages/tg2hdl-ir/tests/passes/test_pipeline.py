@@ -11,7 +11,16 @@ import pytest
 import tg2hdl_ir.passes
 from tg2hdl_ir import IRVerificationError, KernelIR, PassDef, hookimpl, registry
 from tg2hdl_ir.passes.instrument import Rewrite, ir_pass, watch_passes
-from tg2hdl_ir.pipeline import PIPELINE, STAGES, ChangeLog, canonicalize, pass_names, rewrites, run_stage
+from tg2hdl_ir.pipeline import (
+    ChangeLog,
+    all_rewrites,
+    canonicalize,
+    exchange,
+    pass_names,
+    rewrites,
+    run_stage,
+)
+from tg2hdl_ir.plugins.descriptors import PASS_STAGES
 from tg2hdl_ir.testing.samples import matmul
 
 
@@ -25,12 +34,14 @@ def marked() -> dict[str, Rewrite]:
     return found
 
 
-def test_every_pass_stands_in_the_table_once():
-    names = [entry.name for entry in PIPELINE]
-    assert len(set(names)) == len(names)
-    assert set(names) == set(marked())
-    assert [name for name in pass_names() if name in names] == names
-    assert all(entry.description for entry in PIPELINE)
+def test_every_pass_is_registered_by_the_hook():
+    own = {name for name, entry in marked().items() if entry.description}
+    registered = {d.name for d in registry().passes() if registry().distribution(d) == "tg2hdl-ir"}
+    assert registered == own
+    assert pass_names() == list(all_rewrites())
+    assert all(definition.description for definition in registry().passes())
+    stages = [list(PASS_STAGES).index(definition.place) for definition in registry().passes()]
+    assert stages == sorted(stages)
 
 
 def some_kernel() -> KernelIR:
@@ -43,7 +54,7 @@ def test_watchers_see_each_pass_in_order():
         canonicalize(some_kernel())
     canonicalize(some_kernel())
     inner = {"split-axis"}
-    assert [name for name in seen if name not in inner] == [entry.name for entry in STAGES["canonical"]]
+    assert [name for name in seen if name not in inner] == [entry.name for entry in rewrites("canonical")]
 
 
 @ir_pass("break", "makes a wrong kernel")
@@ -68,30 +79,37 @@ def test_the_log_names_passes_that_changed_something():
     assert log.changes == {kernel.name: ["other"]}
 
 
-def test_what_the_table_has_is_what_runs(monkeypatch):
+def test_what_the_table_has_is_what_runs():
     seen = []
 
     def noted(kernel):
         seen.append(kernel.name)
         return kernel
 
-    own = tuple(Rewrite("noted", "", noted) if e.name == "guard-loops" else e for e in STAGES["canonical"])
-    monkeypatch.setitem(STAGES, "canonical", own)
+    right = exchange("guard-loops", Rewrite("guard-loops", "", noted))
+    canonicalize(some_kernel())
+    assert exchange("guard-loops", right).run is noted
     canonicalize(some_kernel())
     assert seen == [some_kernel().name]
 
 
-def test_a_rewrite_gets_the_facts_that_it_needs_and_is_left_out_where_one_is_none(monkeypatch):
+def test_a_rewrite_gets_the_facts_that_it_needs_and_is_left_out_where_one_is_none():
     seen = []
 
     def noted(kernel, info, limit=3):
         seen.append((info, limit))
         return kernel
 
-    monkeypatch.setitem(STAGES, "lanes", (Rewrite("noted", "", noted),))
-    run_stage("lanes", some_kernel(), info=1, other=2)
-    run_stage("lanes", some_kernel(), info=1, limit=None)
-    run_stage("lanes", some_kernel(), info=1, limit=4)
+    class Plugin:
+        @hookimpl
+        def tg2hdl_passes(self):
+            return [PassDef("noted", "", noted, stage="registers", before="forward-registers")]
+
+    facts = {"regroup_floats": False, "floats": True}
+    with registry().extended(Plugin(), distribution="dist"):
+        run_stage("registers", some_kernel(), info=1, other=2, **facts)
+        run_stage("registers", some_kernel(), info=1, limit=None, **facts)
+        run_stage("registers", some_kernel(), info=1, limit=4, **facts)
     assert seen == [(1, 3), (1, 4)]
 
 
@@ -124,3 +142,31 @@ def test_a_plugins_pass_runs_in_its_stage_after_ours():
         assert "seen" not in [entry.name for entry in rewrites("captured")]
         assert canonicalize(some_kernel()).name == "matmul_seen"
     assert canonicalize(some_kernel()).name == "matmul"
+
+
+def test_a_plugins_pass_runs_before_or_after_a_named_one():
+    def placed(name, **place):
+        return PassDef(name, "", lambda kernel: kernel, stage="canonical", **place)
+
+    class Plugin:
+        @hookimpl
+        def tg2hdl_passes(self):
+            return [
+                placed("last"),
+                placed("b", after="guard-loops"),
+                placed("a", after="guard-loops"),
+                placed("c", before="a"),
+                placed("first", before="expand-mulacc"),
+                placed("early", order=1),
+            ]
+
+    own = [entry.name for entry in rewrites("canonical")]
+    at = own.index("guard-loops") + 1
+    expected = ["first", *own[:at], "c", "a", "b", *own[at:], "early", "last"]
+    seen = []
+    with registry().extended(Plugin(), distribution="dist"):
+        assert [entry.name for entry in rewrites("canonical")] == expected
+        with watch_passes(lambda name, before, after: seen.append(name)):
+            canonicalize(some_kernel())
+    assert [name for name in seen if name != "split-axis"] == expected
+    assert [entry.name for entry in rewrites("canonical")] == own

@@ -1,11 +1,11 @@
-"""Plugin module of the built-in host ports, memory ports and sequencers."""
+"""Plugin module of the steps of the search, host ports, memory ports and sequencers."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import HostPortDef, MemoryPortDef, SequencerDef
+from tg2hdl_ir.plugins.descriptors import HostPortDef, MemoryPortDef, PassDef, SequencerDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_memory_ports", "tg2hdl_ports", "tg2hdl_sequencers"]
+__all__ = ["tg2hdl_memory_ports", "tg2hdl_passes", "tg2hdl_ports", "tg2hdl_sequencers"]
 
 
 @hookimpl
@@ -114,3 +114,93 @@ def tg2hdl_sequencers() -> list[SequencerDef]:
             "tg2hdl_top.sequencer.dataflow:DataflowSequencer",
         ),
     ]
+
+
+@hookimpl
+def tg2hdl_passes() -> list[PassDef]:
+    """Steps of the search, and rewrites of whole programs."""
+    return [
+        PassDef(name, description, f"tg2hdl_top.{run}", stage=stage, term=term)
+        for stage, name, description, run, term in _PASSES
+    ]
+
+
+_PASSES = (
+    (
+        "search",
+        "choose-merges",
+        "branches share products where that takes fewer cycles",
+        "search.forms:with_merged_branches",
+        "branch fusion",
+    ),
+    (
+        "search",
+        "choose-producers",
+        "values are computed once where that takes fewer cycles",
+        "search.forms:with_producers",
+        "code motion",
+    ),
+    (
+        "search",
+        "choose-forms",
+        "kernels get the form that takes the fewest cycles",
+        "search.forms:with_best_forms",
+        "",
+    ),
+    (
+        "search",
+        "choose-cuts",
+        "kernels are cut where two take fewer cycles",
+        "search.cuts:with_cut_kernels",
+        "loop fission",
+    ),
+    (
+        "designs",
+        "choose-product-cuts",
+        "kernels are cut between products where two overlap",
+        "search.cuts:with_cut_products",
+        "loop fission",
+    ),
+    (
+        "designs",
+        "choose-partial-sums",
+        "long sums are split where they stall",
+        "search.sums:with_partial_sums",
+        "reassociation",
+    ),
+    (
+        "designs",
+        "choose-bias",
+        "float sums of the program start at their bias",
+        "search.sums:with_bias_first",
+        "reassociation",
+    ),
+    (
+        "parts",
+        "separate-kernels",
+        "calls that cannot share a core get kernels of their own",
+        "repeats.find:separated",
+        "",
+    ),
+    (
+        "parts",
+        "reuse-temporaries",
+        "buffers that are not needed at the same time become one",
+        "repeats.reuse:with_reused_temporaries",
+        "buffer coloring",
+    ),
+    (
+        "parts",
+        "take-regrouped",
+        "kernels whose sums were regrouped are those of their plans",
+        "search.search:with_regrouped_sums",
+        "",
+    ),
+    (
+        "parts",
+        "slice-axis",
+        "kernels become several, each with a tile of its weights",
+        "external.tiles:with_tiles",
+        "loop tiling",
+    ),
+)

@@ -42,8 +42,8 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
-from tg2hdl_ir.passes.instrument import enter, ir_pass
-from tg2hdl_ir.pipeline import STAGES
+from tg2hdl_ir.passes.instrument import ir_pass
+from tg2hdl_ir.pipeline import all_rewrites, exchange
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import TopModule, compile_program
 
@@ -186,18 +186,14 @@ def changed_pass(name: str, change: Callable[[KernelIR], KernelIR]) -> Iterator[
     name : str
         Of the rewrite.
     """
-    (stage,) = (stage for stage, entries in STAGES.items() if any(e.name == name for e in entries))
-    right = STAGES[stage]
-    entry = next(e for e in right if e.name == name)
+    entry = all_rewrites()[name]
 
     @wraps(entry.run)
     def changed(kernel: KernelIR, *args: Any, **options: Any) -> KernelIR:
         return change(entry.run(kernel, *args, **options))
 
-    wrong = replace(entry, run=ir_pass(entry.name, entry.description, term=entry.term)(changed))
+    exchange(name, replace(entry, run=ir_pass(name)(changed)))
     try:
-        STAGES[stage] = tuple(wrong if e is entry else e for e in right)
         yield
     finally:
-        STAGES[stage] = right
-        enter(entry)
+        exchange(name, entry)

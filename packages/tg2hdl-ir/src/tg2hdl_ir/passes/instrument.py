@@ -26,9 +26,7 @@ __all__ = [
     "Rewritten",
     "applied",
     "are_watched",
-    "enter",
     "ir_pass",
-    "known_passes",
     "made_kernels",
     "pass_of",
     "verify_each",
@@ -60,17 +58,20 @@ class Rewrite:
         the search; or ``(program, ...) -> program``, or a tuple that begins with one.
     term : str
         Name in textbooks, e.g. *loop fission*; empty where there is none.
+    exclusive : bool
+        See `PassDef`.
     """
 
     name: str
     description: str
     run: Callable[..., Any]
     term: str = ""
+    exclusive: bool = False
 
     @property
     def scope(self) -> str:
         """``kernel`` or ``program``: what it is given."""
-        return "kernel" if next(iter(signature(self.run).parameters)) == "kernel" else "program"
+        return "program" if next(iter(signature(self.run).parameters)) in ("program", "form") else "kernel"
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
@@ -95,11 +96,6 @@ class Rewrite:
         forms = [form if isinstance(form, tuple) else (form,) for form in made]
         return [tuple(part for part in form if isinstance(part, KernelIR)) for form in forms]
 
-    @property
-    def distribution(self) -> str:
-        """Package that it comes with."""
-        return self.run.__module__.partition(".")[0].replace("_", "-")
-
 
 class PassWatcher(Protocol):
     """Called after each rewrite with its name, what it was given and what it made."""
@@ -109,13 +105,15 @@ class PassWatcher(Protocol):
 
 
 _watchers: ContextVar[tuple[PassWatcher, ...]] = ContextVar("watchers", default=())
-_known: dict[str, Rewrite] = {}
 
 
-def ir_pass(name: str, description: str, *, term: str = "") -> Callable[[F], F]:
-    """Enter a function ``(kernel, ...)`` or ``(program, ...)`` in the table of rewrites; see `Rewrite`.
+def ir_pass(name: str, description: str = "", *, term: str = "") -> Callable[[F], F]:
+    """Mark a function ``(kernel, ...)`` or ``(program, ...)`` as a rewrite, see `Rewrite`: each of its runs is watched.
 
-    The function is run, verified and watched by its entry only: there is no other way to run it.
+    Parameters
+    ----------
+    name, description, term : str
+        As of `PassDef`, where the last two may be given instead.
     """
 
     def mark(function: F) -> F:
@@ -126,7 +124,7 @@ def ir_pass(name: str, description: str, *, term: str = "") -> Callable[[F], F]:
                 applied(name, before, made)
             return result
 
-        _known[name] = run.__dict__["ir_pass"] = Rewrite(name, description, run, term)
+        run.__dict__["ir_pass"] = Rewrite(name, description, run, term)
         return run  # type: ignore[return-value]
 
     return mark
@@ -146,20 +144,10 @@ def _results(before: KernelIR | ProgramIR, result: Any) -> Iterator[Rewritten]:
         yield kernels[0] if len(kernels) == 1 else kernels
 
 
-def enter(rewrite: Rewrite) -> None:
-    """Enter a rewrite in the table that calls `applied` itself."""
-    _known[rewrite.name] = rewrite
-
-
 def pass_of(function: Callable[..., Any]) -> Rewrite:
     """Return the entry that `ir_pass` has made of a function."""
     found: Rewrite = function.__dict__["ir_pass"]
     return found
-
-
-def known_passes() -> dict[str, Rewrite]:
-    """All passes of the modules that are loaded, by name."""
-    return dict(_known)
 
 
 @contextmanager

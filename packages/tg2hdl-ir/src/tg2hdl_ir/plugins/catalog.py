@@ -9,7 +9,8 @@ from typing import Any
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins import descriptors as d
 from tg2hdl_ir.plugins.loader import BUILT_IN, PluginLoader
-from tg2hdl_ir.plugins.validation import find_fault
+from tg2hdl_ir.plugins.pass_order import in_order
+from tg2hdl_ir.plugins.validation import find_fault, find_pass_fault
 from tg2hdl_ir.turns import in_turn
 
 __all__ = ["KINDS", "Catalog", "Kind"]
@@ -140,6 +141,8 @@ class Catalog:
             collected.sort(key=lambda pair: self._loader.distributions[pair[0]] not in BUILT_IN)
             for plugin, descriptor in collected:
                 self._add(table, hook, plugin, descriptor)
+            if hook == "tg2hdl_passes":
+                self._leave_out_misplaced(table)
             self._tables[hook] = table
         finally:
             del self._unfinished[hook]
@@ -166,10 +169,30 @@ class Catalog:
         return found
 
     def _fits(self, hook: str, plugin: str, descriptor: Any) -> bool:
-        fault = find_fault(descriptor, KINDS[hook].descriptor) or self._unknown_op(hook, descriptor)
+        fault = (
+            find_fault(descriptor, KINDS[hook].descriptor)
+            or self._unknown_op(hook, descriptor)
+            or self._pass_fault(hook, plugin, descriptor)
+        )
         if fault is not None:
             self._loader.report(plugin, *fault, hook)
         return fault is None
+
+    def _pass_fault(self, hook: str, plugin: str, descriptor: Any) -> tuple[str, str] | None:
+        if hook != "tg2hdl_passes" or self._loader.distributions[plugin] in BUILT_IN:
+            return None
+        return find_pass_fault(descriptor)
+
+    def _leave_out_misplaced(self, table: _Table) -> None:
+        """Rewrites whose `before` or `after` names none of their stage are reported, and left out."""
+        found = [definition for definition, _ in table.by_name.values()]
+        for wrong in in_order(found)[1]:
+            _, plugin = table.by_name.pop(wrong.name)
+            others = [other.name for other in found if other.place == wrong.place and not other.anchor]
+            side = "before" if wrong.before else "after"
+            reason = f"pass {wrong.name!r} has {side}={wrong.anchor!r}, which no rewrite of stage {wrong.place!r} is"
+            hint = f"name one of {', '.join(others)}" if others else f"leave out {side}"
+            self._loader.report(plugin, reason, hint, "tg2hdl_passes")
 
     def _unknown_op(self, hook: str, descriptor: Any) -> tuple[str, str] | None:
         """A unit, a lowering or an operation of tinygrad for an op that no plugin has."""

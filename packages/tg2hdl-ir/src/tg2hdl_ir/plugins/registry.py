@@ -28,6 +28,8 @@ from tg2hdl_ir.plugins.descriptors import (
     TinygradOpDef,
     resolve,
 )
+from tg2hdl_ir.plugins.loader import BUILT_IN
+from tg2hdl_ir.plugins.pass_order import in_order
 
 __all__ = ["Registry", "registry", "use_registry"]
 
@@ -36,8 +38,15 @@ class Registry(ArithmeticSet):
     """Everything that the plugins of this environment contribute; parameters as of `PluginSet`."""
 
     def passes(self) -> tuple[PassDef, ...]:
-        """Passes of plugins, by order and name."""
-        return self._all("tg2hdl_passes", PassDef, lambda d: (d.order, d.name))
+        """All rewrites, built-in and of plugins, in the order in which they run."""
+        self._load()
+        key = ("passes",)
+        if key not in self._cache:
+            found = list(self._catalog.all("tg2hdl_passes"))
+            own = [d for d in found if self.distribution(d) in BUILT_IN]
+            others = sorted((d for d in found if d not in own), key=lambda d: (d.order, d.name))
+            self._cache[key] = tuple(in_order([*own, *others])[0])
+        return self._cache[key]  # type: ignore[no-any-return]
 
     def tinygrad_ops(self) -> tuple[TinygradOpDef, ...]:
         """Operations of tinygrad that plugins map, by name."""

@@ -10,7 +10,7 @@ from typing import Any
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, BoardDef, FamilyDef, OpDef, PassDef, TargetDef
 
-__all__ = ["find_fault"]
+__all__ = ["find_fault", "find_pass_fault"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.+:/-]*\Z")
 _OP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
@@ -42,7 +42,8 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Factory": (_is_factory, 'a callable or "module:attribute"'),
     "Factory | None": (lambda v: v is None or _is_factory(v), 'a callable, "module:attribute" or None'),
 }
-_PASS_STAGES = ("captured", "canonical", "lanes", "registers")
+_REWRITING = ("captured", "canonical", "lanes", "registers")
+_PROPOSING = ("captured", "merges", "producers", "forms")
 _LEAST = {"arity": 1, "latency": 0, "ii": 1, "lut": 0, "ff": 0, "dsp": 0, "bram": 0, "bram_bits": 0}
 
 
@@ -66,14 +67,29 @@ def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
         return f"{label} has no usable name", "use letters, digits and . _ - + : /"
     if isinstance(descriptor, ArithmeticUnit) and not 1 <= len(descriptor.operands) <= 3:
         return f"{label} has {len(descriptor.operands)} operands", "give one to three"
-    if isinstance(descriptor, PassDef):
-        if descriptor.stage not in _PASS_STAGES:
-            return f"{label} has stage={descriptor.stage!r:.80}", f"give one of {', '.join(_PASS_STAGES)}"
-        if descriptor.stage != "captured" and (descriptor.proposes or descriptor.changes_numbers):
-            other = "proposes" if descriptor.proposes else "changes_numbers"
-            return f"{label} has stage={descriptor.stage!r} and {other}=True", "leave out one of them"
     if isinstance(descriptor, FamilyDef):
         for part in descriptor.parts:
             if part.family != descriptor.name:
                 return f"{label} has a part of the family {part.family!r}", f"give family={descriptor.name!r}"
+    return None
+
+
+def find_pass_fault(definition: PassDef) -> tuple[str, str] | None:
+    """The fault of a rewrite of a plugin, and a hint; only built-in ones belong to further stages."""
+    label = f"PassDef {definition.name!r:.60}"
+    stage, stages = definition.stage, _PROPOSING if definition.proposes else _REWRITING
+    if stage not in {*_REWRITING, *_PROPOSING}:
+        return f"{label} has stage={stage!r:.80}", f"give one of {', '.join(stages)}"
+    if stage not in stages:
+        return (
+            f"{label} has stage={stage!r} and proposes={definition.proposes}",
+            f"give one of {', '.join(stages)}",
+        )
+    if definition.changes_numbers and definition.place != "captured":
+        return f"{label} has stage={definition.place!r} and changes_numbers=True", "leave out one of them"
+    if definition.before and definition.after:
+        return (
+            f"{label} has before={definition.before!r} and after={definition.after!r}",
+            "leave out one of them",
+        )
     return None

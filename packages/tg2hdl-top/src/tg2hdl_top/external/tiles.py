@@ -43,7 +43,7 @@ def tilings(program: ProgramIR, call: KernelCall, weights: Collection[int]) -> l
     return sorted(found, key=lambda t: (t.runs, t.axis.axis))
 
 
-@ir_pass("slice-axis", "kernels become several, each with a tile of its weights", term="loop tiling")
+@ir_pass("slice-axis")
 def with_tiles(program: ProgramIR, chosen: Mapping[int, tuple[Collection[int], Tiling]]) -> ProgramIR:
     """The program in which calls by number are cut; their weights become buffers of the role `ROLE`.
 

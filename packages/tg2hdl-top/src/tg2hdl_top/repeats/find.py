@@ -97,7 +97,7 @@ def find_repeats(program: ProgramIR, options: CompileOptions) -> Repeats:
     return Repeats(program, buffer_groups(program), storage)
 
 
-@ir_pass("separate-kernels", "calls that cannot share a core get kernels of their own")
+@ir_pass("separate-kernels")
 def separated(program: ProgramIR, kernels: list[KernelIR]) -> ProgramIR:
     """The program in which each call of these kernels has a kernel of its own."""
     calls = [

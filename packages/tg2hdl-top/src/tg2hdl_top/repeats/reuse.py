@@ -14,9 +14,7 @@ from tg2hdl_top.repeats.pairs import followers_of
 __all__ = ["with_reused_temporaries"]
 
 
-@ir_pass(
-    "reuse-temporaries", "buffers that are not needed at the same time become one", term="buffer coloring"
-)
+@ir_pass("reuse-temporaries")
 def with_reused_temporaries(
     program: ProgramIR, groups: BufferGroups, storage: Mapping[int, DType]
 ) -> ProgramIR:

@@ -15,7 +15,7 @@ from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cyc
 from tg2hdl_lower.lanes.candidates import executed_products
 from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.search.form import Choice, Form, called, rewritten, search_step
+from tg2hdl_top.search.form import Choice, Form, called, rewritten
 from tg2hdl_top.search.measure import overlapped_cost, planned_cost, step_cycles
 from tg2hdl_top.search.sums import with_partial_sums
 
@@ -27,7 +27,6 @@ FILL = 256
 _Trial = tuple[Alternative, tuple[KernelIR, ...] | None]
 
 
-@search_step("choose-cuts", "kernels are cut where two take fewer cycles", term="loop fission")
 def with_cut_kernels(form: Form, options: CompileOptions) -> Form:
     """Cut kernels between a reduction and what follows it; the results may be cut again."""
     if not options.chooses_lanes:
@@ -39,7 +38,6 @@ def with_cut_kernels(form: Form, options: CompileOptions) -> Form:
     return rewritten(form, "choose-cuts", choose, prefix="sums", again=True)
 
 
-@search_step("choose-product-cuts", "kernels are cut between products where two overlap", term="loop fission")
 def with_cut_products(form: Form, options: CompileOptions) -> Form:
     """Cut kernels between the products of a chain where the two overlap; the same program where there is none.
 

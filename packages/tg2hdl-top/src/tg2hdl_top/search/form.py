@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.instrument import Rewrite, applied, enter
+from tg2hdl_ir.passes.instrument import applied
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.decisions import Decision
 
-__all__ = ["Choice", "Decide", "Form", "called", "rewritten", "search_step"]
+__all__ = ["Choice", "Decide", "Form", "called", "rewritten"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,19 +35,6 @@ class Choice:
 
     kernels: tuple[KernelIR, ...]
     decision: Decision | None = None
-
-
-_F = TypeVar("_F", bound=Callable[..., Form])
-
-
-def search_step(name: str, description: str, *, term: str = "") -> Callable[[_F], _F]:
-    """Enter a function ``(form, ...) -> form`` that calls `rewritten` in the table of rewrites."""
-
-    def mark(function: _F) -> _F:
-        enter(Rewrite(name, description, function, term))
-        return function
-
-    return mark
 
 
 Decide: TypeAlias = Callable[[ProgramIR, KernelCall], Choice]

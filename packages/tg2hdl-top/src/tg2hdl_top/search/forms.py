@@ -10,14 +10,14 @@ import numpy as np
 
 from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.pipeline import STAGES, canonicalize, rewrites
+from tg2hdl_ir.pipeline import canonicalize, rewrites
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.decisions import Alternative, Cost, decide
 from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.cuts import with_cut_kernels
-from tg2hdl_top.search.form import Choice, Form, called, rewritten, search_step
+from tg2hdl_top.search.form import Choice, Form, called, rewritten
 from tg2hdl_top.search.measure import planned_cost
 
 __all__ = ["forms_with_fewer_products", "with_best_forms", "with_merged_branches", "with_producers"]
@@ -25,17 +25,14 @@ __all__ = ["forms_with_fewer_products", "with_best_forms", "with_merged_branches
 PHASES = 4
 """Phases of a transposed convolution with strides of 2."""
 
-_Forms = list[tuple[KernelIR, ...]]
 _Named = list[tuple[str, tuple[KernelIR, ...]]]
 
 
-@search_step("choose-merges", "branches share products where that takes fewer cycles", term="branch fusion")
 def with_merged_branches(form: Form, options: CompileOptions) -> Form:
     """Merge products of which a counter chooses one where that takes fewer cycles."""
     return _with_stage("merges", form, "between", options)
 
 
-@search_step("choose-producers", "values are computed once where that takes fewer cycles", term="code motion")
 def with_producers(form: Form, options: CompileOptions) -> Form:
     """Give values that kernels compute again and again a kernel of their own where that takes fewer cycles."""
     return _with_stage("producers", form, "produced", options)
@@ -57,7 +54,6 @@ def forms_with_fewer_products(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
     return [form for stage in ("merges", "producers") for _, form in _named(stage, kernel)]
 
 
-@search_step("choose-forms", "kernels get the form that takes the fewest cycles")
 def with_best_forms(form: Form, options: CompileOptions) -> Form:
     """Give kernels the form in which they take fewer cycles, each planned separately."""
     if not options.chooses_lanes:
@@ -81,9 +77,7 @@ def _best_form(
     """The kernels of another form where that takes fewer cycles; the kernel itself otherwise."""
     kernel = call.kernel
     buffers = {slot: program.buffers[number] for slot, number in fixed.items()}
-    named = _first_forms(kernel, buffers, options)
-    for entry in rewrites("forms")[len(STAGES["forms"]) :]:
-        named += [(entry.name, form) for form in _canonical(entry.candidates(kernel))]
+    named = _other_forms(kernel, buffers, options)
     # A section may be worth it although the whole was not.
     cuts = not {name for name, _ in named} <= {"scan", "phases", "constant-taps"}
     return _fewest(program, call, named, cuts, options)
@@ -97,10 +91,6 @@ def _named(stage: str, kernel: KernelIR) -> _Named:
         return [(name, tuple(map(canonicalize, form))) for name, form in found]
 
     return remembered((kernel, stage), make)
-
-
-def _canonical(forms: _Forms) -> _Forms:
-    return [tuple(map(canonicalize, form)) for form in forms]
 
 
 def _fewest(
@@ -134,17 +124,21 @@ def _fewest(
     return Choice(taken or (kernel,), decision)
 
 
-def _first_forms(kernel: KernelIR, fixed: Mapping[int, ProgramBuffer], options: CompileOptions) -> _Named:
-    """The canonical forms of the first rewrite that has any; `fixed` buffers never change."""
+def _other_forms(kernel: KernelIR, fixed: Mapping[int, ProgramBuffer], options: CompileOptions) -> _Named:
+    """Canonical forms, of exclusive rewrites those of the first one that has any; `fixed` buffers never change."""
     facts = {
         "finite": frozenset(slot for slot, buffer in fixed.items() if _is_finite(buffer)),
         "joined": _adds_wait(kernel, options),
         "contents": {slot: b.initial for slot, b in fixed.items() if b.initial is not None},
     }
-    for entry in STAGES["forms"]:
-        if forms := entry.candidates(kernel, **facts):
-            return [(entry.name, form) for form in _canonical(forms)]
-    return []
+    named: _Named = []
+    excluded = False
+    for entry in rewrites("forms"):
+        if not (entry.exclusive and excluded):
+            forms = entry.candidates(kernel, **facts)
+            excluded |= entry.exclusive and bool(forms)
+            named += [(entry.name, tuple(map(canonicalize, form))) for form in forms]
+    return named
 
 
 def _adds_wait(kernel: KernelIR, options: CompileOptions) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_ir.passes.common_kernels import with_bound_values, with_common_kernels
 from tg2hdl_ir.passes.instrument import ir_pass
+from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cycles
@@ -26,10 +27,9 @@ from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
 from tg2hdl_top.repeats.worth import near_the_fewest
 from tg2hdl_top.search.budgets import best_of_budgets
-from tg2hdl_top.search.cuts import with_cut_kernels, with_cut_products
+from tg2hdl_top.search.cuts import with_cut_products
 from tg2hdl_top.search.followers import with_followers
 from tg2hdl_top.search.form import Form
-from tg2hdl_top.search.forms import with_best_forms, with_merged_branches, with_producers
 from tg2hdl_top.search.measure import cost_of, design_cost, longest
 from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
@@ -97,8 +97,8 @@ def _with_cuts(form: Form, options: CompileOptions, made: _Made) -> Design:
     """The design of the best forms of the kernels, cut where that takes fewer cycles."""
     if not options.cut_kernels:
         return made(form)
-    for rewrite in (with_merged_branches, with_producers, with_best_forms, with_cut_kernels):
-        form = rewrite(form, options)
+    for rewrite in rewrites("search"):
+        form = rewrite.run(form, options)
     again = with_cut_products(form, options)
     if again.program is form.program:
         return made(again)
@@ -259,7 +259,7 @@ def _ordered(program: ProgramIR, options: CompileOptions, placed: Placed) -> lis
     return sequencer.choose(placed.plans, orders, partial(_arranged, program, options))
 
 
-@ir_pass("take-regrouped", "kernels whose sums were regrouped are those of their plans")
+@ir_pass("take-regrouped")
 def with_regrouped_sums(program: ProgramIR, plans: list[HardwarePlan]) -> ProgramIR:
     """Program whose kernels add in the order of the hardware."""
     calls = tuple(

@@ -8,7 +8,7 @@ from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.search.form import Choice, Form, rewritten, search_step
+from tg2hdl_top.search.form import Choice, Form, rewritten
 
 __all__ = ["with_bias_first", "with_partial_sums"]
 
@@ -16,7 +16,6 @@ OVERHEAD = 60
 """Cycles to start and drain another kernel."""
 
 
-@search_step("choose-partial-sums", "long sums are split where they stall", term="reassociation")
 def with_partial_sums(form: Form, options: CompileOptions) -> Form:
     """Split the sums that would stall on the latency of their adder most of the time; estimated, not planned."""
     if options.float_order == "strict":
@@ -49,7 +48,6 @@ def _cycles(found: LongSum, parts: int, turns: int, lanes: int) -> int:
     return rounds * max(turns, parts * found.results) + parts * turns + OVERHEAD
 
 
-@search_step("choose-bias", "float sums of the program start at their bias", term="reassociation")
 def with_bias_first(form: Form, options: CompileOptions) -> Form:
     """The form whose float sums start at their bias; the same program where none has a bias."""
     if options.float_order == "strict":

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_ir.errors import Tg2hdlError, ValidationError
-from tg2hdl_ir.passes.instrument import known_passes, watch_passes
+from tg2hdl_ir.passes.instrument import watch_passes
 from tg2hdl_ir.pipeline import rewrites
+from tg2hdl_ir.plugins.loader import BUILT_IN
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.printer import format_kernel, format_program
 from tg2hdl_ir.program import ProgramIR
@@ -76,10 +77,13 @@ def _owner(name: str) -> tuple[str, str]:
     """Distribution of a pass, and the name of its plugin where it is one's."""
     for definition in registry().passes():
         if definition.name == name:
-            plugin = registry().plugin(definition)
-            return f"plugin {plugin} ({registry().distribution(definition)})", plugin
-    known = known_passes().get(name)
-    return ("tg2hdl-top" if known is None else known.distribution), ""
+            plugin, distribution = registry().plugin(definition), registry().distribution(definition)
+            return (
+                (distribution, "")
+                if distribution in BUILT_IN
+                else (f"plugin {plugin} ({distribution})", plugin)
+            )
+    return "tg2hdl-top", ""
 
 
 def _kept(wrong: WrongResult, folder: Path) -> Path:

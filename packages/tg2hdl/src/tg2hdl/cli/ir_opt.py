@@ -12,8 +12,6 @@ from tg2hdl.cli.families import complete_file
 from tg2hdl.cli.output import with_json, write_json
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.opt import PARAMETERS, rewrite_text
-from tg2hdl_ir.passes.instrument import known_passes
-from tg2hdl_ir.pipeline import PIPELINE
 from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["ir_opt"]
@@ -89,9 +87,9 @@ def _option(text: str) -> tuple[str, list[int]]:
 
 
 def _listed() -> list[str]:
-    """All rewrites: those of plugins, the table in order, and those of programs, which `compile_program` runs."""
-    lines = [f"{d.name}: {d.description}" for d in registry().passes()]
-    for entry in (*PIPELINE, *(entry for entry in known_passes().values() if entry not in PIPELINE)):
+    """All rewrites, in the order in which they run."""
+    lines = []
+    for entry in registry().passes():
         lines.append(f"{entry.name}: {entry.description}" + (f" ({entry.term})" if entry.term else ""))
         lines += [f"    {key}=N, else {default}" for key, default in PARAMETERS.get(entry.name, {}).items()]
     return lines

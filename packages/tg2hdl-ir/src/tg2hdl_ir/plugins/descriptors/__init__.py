@@ -5,6 +5,7 @@ plugin imports neither Amaranth nor tinygrad.
 """
 
 from tg2hdl_ir.plugins.descriptors.compute import (
+    PASS_STAGES,
     Area,
     ArithmeticUnit,
     OnnxOperatorDef,
@@ -28,6 +29,7 @@ from tg2hdl_ir.plugins.descriptors.tools import (
 )
 
 __all__ = [
+    "PASS_STAGES",
     "Area",
     "ArithmeticUnit",
     "BoardDef",

@@ -8,6 +8,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors.factory import Factory
 
 __all__ = [
+    "PASS_STAGES",
     "Area",
     "ArithmeticUnit",
     "OnnxOperatorDef",
@@ -169,32 +170,60 @@ class TinygradOpDef:
     op: str
 
 
+PASS_STAGES = {
+    "captured": "captured kernels, before all others",
+    "weights": "tables instead of weights",
+    "canonical": "the form that analyses and planning start from, of captured kernels and of all that are made of them",
+    "calls": "equal kernels of a program",
+    "merges": "candidates: branches that share products",
+    "producers": "candidates: values in kernels of their own",
+    "forms": "candidates: other forms of a kernel",
+    "cuts": "candidates of the steps of the search",
+    "search": "steps of the search, over all kernels of a program",
+    "designs": "steps of the search whose results are compared as designs",
+    "lanes": "one flat sequence of steps with the chosen lanes, of each kernel that is planned",
+    "loops": "other loops for these steps, of which the planner tries several",
+    "registers": "the registers of a sequence of steps, before it is scheduled",
+    "parts": "parts of other rewrites",
+}
+"""Stages of rewrites and what they are about, in the order in which they run."""
+
+
 @dataclass(frozen=True)
 class PassDef:
-    """An IR rewrite ``(kernel: KernelIR) -> KernelIR``.
+    """An IR rewrite ``(kernel: KernelIR, ...) -> KernelIR``; the built-in ones are registered in the same way.
 
     Parameters
     ----------
     name : str
         For ``--print-after`` and ``--pass``.
     description : str
-        One line, with the textbook's term.
+        One line.
     run : Factory
-        The rewrite; with `proposes` one that returns a list of candidates.
+        The rewrite; with `proposes` one that returns a list of candidates.  Further parameters get facts of its stage
+        by name, such as `info` in ``lanes``; ``tg2hdl ir-opt --list`` shows those that the built-in rewrites take.
     order : int
-        Place among the passes of all plugins in its stage; lower runs first.
+        Place among the passes of all plugins in its stage that have neither `before` nor `after`; lower runs first,
+        after the built-in ones.
     changes_numbers : bool
         Whether results may differ, as where a function becomes an op of its own with other roundings.  Validation then
         takes the program after this pass as the reference, and says so: the plugin answers for the difference.
     proposes : bool
         Whether it proposes forms instead of rewriting: ``(kernel) -> list of KernelIR or of tuples of KernelIR``, which
         run one after the other in its place, over its slots and further ones between them.  The search plans each, and
-        takes the one with the fewest cycles where it is worth it.  The kernel is canonical.
-    stage : {"captured", "canonical", "lanes", "registers"}
-        When it runs, of one that does not propose: on captured kernels, or after our rewrites of a stage (see
-        `tg2hdl_ir.pipeline.STAGES`), on every kernel that they make canonical, give lanes, or prepare for scheduling.
+        takes the one with the fewest cycles where it is worth it; of equal ones the first.  The kernel is canonical.
+    stage : str
+        When it runs, see `PASS_STAGES`.  A plugin's rewrite runs on captured kernels (``captured``), or on every kernel
+        that is made canonical (``canonical``), gets lanes (``lanes``) or is prepared for scheduling (``registers``);
+        one that proposes is asked with the other forms (``forms``, also where no stage is given), or before them for
+        merged branches (``merges``) or values of kernels of their own (``producers``).
     term : str
         Name in textbooks, e.g. *loop fission*; empty where there is none.
+    before, after : str
+        Name of a rewrite of the same stage, built-in or of a plugin, before or after which it runs.
+    exclusive : bool
+        Of one that proposes: whether it is left out for a kernel of which an earlier exclusive one of its stage has
+        made a form.  The built-in ones of the stage ``forms`` are.
     """
 
     name: str
@@ -205,11 +234,19 @@ class PassDef:
     proposes: bool = False
     stage: str = "captured"
     term: str = ""
+    before: str = ""
+    after: str = ""
+    exclusive: bool = False
 
     @property
     def place(self) -> str:
-        """Stage of `tg2hdl_ir.pipeline` that it belongs to."""
-        return "forms" if self.proposes else self.stage
+        """Stage that it belongs to."""
+        return "forms" if self.proposes and self.stage == "captured" else self.stage
+
+    @property
+    def anchor(self) -> str:
+        """Name of the rewrite before or after which it runs; empty where there is none."""
+        return self.before or self.after
 
 
 @dataclass(frozen=True)

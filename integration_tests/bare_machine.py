@@ -140,6 +140,8 @@ NEEDS = {
     "docs/howto/explore.md console": "tg2hdl[report]",
     "docs/howto/export.md": "tg2hdl[verilog]",
     "docs/howto/onnx.md": "tg2hdl[onnx]",
+    "docs/howto/frameworks.md": "tg2hdl[onnx]",
+    "docs/howto/vivado.md": "tg2hdl[verilog]",
     "docs/howto/tflite.md": "tg2hdl[tflite] tg2hdl[report]",
     "docs/howto/quantization.md": "tg2hdl[quantize] tg2hdl[report]",
     "docs/concepts/processor.md": "tg2hdl-tpu[board]",

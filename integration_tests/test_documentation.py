@@ -3,12 +3,16 @@
 import importlib
 import importlib.metadata
 import inspect
+import io
 import re
 import tomllib
+from contextlib import redirect_stdout
 from enum import Enum
 
 import pytest
 from environments import ROOT
+
+import tg2hdl
 
 FILES = sorted(
     {
@@ -31,6 +35,33 @@ def test_readme_shows_the_two_commands_and_hatch_knows_them():
     assert re.findall(r"hatch run (\w+)$", text, re.MULTILINE) == ["demo", "test"]
     assert scripts["demo"].startswith("tg2hdl demo")
     assert "pytest" in scripts["test"]
+
+
+PRINTED = re.compile(
+    r"^```python\n(.*?)^```$(?:(?!^```).)*(?:^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.mark.parametrize("page", ["slow", "too-large"])
+def test_pages_show_what_their_blocks_print(page):
+    """The block `text` after a block of Python is its output."""
+    text = (ROOT / f"docs/howto/{page}.md").read_text()
+    variables, shown = {"__name__": "__main__"}, 0
+    for program, expected in PRINTED.findall(text):
+        output = io.StringIO()
+        with redirect_stdout(output):
+            exec(compile(program, "page.py", "exec"), variables)
+        if expected:
+            assert output.getvalue() == expected
+            shown += 1
+    assert shown == text.count("```text")
+
+
+def test_every_public_name_of_the_front_door_is_on_a_page_of_the_reference():
+    pages = "".join(path.read_text() for path in ROOT.glob("docs/reference/*.md"))
+    assert [
+        name for name in tg2hdl.__all__ if not re.search(rf"tg2hdl\w*\.([a-z_]+\.)*{name}\b", pages)
+    ] == []
 
 
 def test_table_of_packages_is_complete():

@@ -1,20 +1,27 @@
 """Accelerators, sessions, served simulations and the compiler, called from several threads."""
 
 import gc
+import json
 import os
 import re
 import stat
 import subprocess
 import sys
 from threading import Event, Thread
+from types import SimpleNamespace
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.cli import cli
 from tg2hdl.device_folder import write_device_folder
-from tg2hdl_host import ConnectionFailedError
+from tg2hdl_host import ConnectionFailedError, InferenceSession, TensorInfo
+from tg2hdl_host.http_server import InferenceServer
+from tg2hdl_host.open_inference import ModelServer
 
 W = np.random.default_rng(0).integers(-9, 9, (16, 4)).astype(np.int8)
 
@@ -138,6 +145,59 @@ def served(folder):
     return process, process.stdout.readline().strip()
 
 
+def test_a_device_is_served_by_http(tmp_path, monkeypatch):
+    form = TensorInfo("x", [2], "tensor(int8)", np.dtype(np.int8))
+    opened = []
+
+    class Session:
+        def __init__(self, *arguments):
+            opened.append(arguments)
+
+        device = SimpleNamespace(description=SimpleNamespace(name="m"))
+        get_inputs = get_outputs = lambda self: [form]
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            opened.append("closed")
+
+    monkeypatch.setattr("tg2hdl.cli.serve.InferenceSession", Session)
+    monkeypatch.setattr(
+        "tg2hdl.cli.serve.InferenceServer.serve_forever", lambda self: opened.append(self.url)
+    )
+    for options, device in (((), f"simulate:{tmp_path}"), (("--device", "spi:0.0"), "spi:0.0")):
+        result = CliRunner().invoke(cli, ["serve", str(tmp_path), "--http", *options])
+        url = result.output.strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/v2/models/m", url)
+        assert opened[-3:] == [(device, tmp_path), url, "closed"]
+
+
+def test_options_of_http_need_it(tmp_path):
+    result = CliRunner().invoke(cli, ["serve", str(tmp_path), "--device", "spi:0.0"])
+    assert result.exit_code == 2
+    assert "--device and --host are options of --http" in result.output
+    options = ["--http", "--device", "/dev/none"]
+    error = CliRunner().invoke(cli, ["serve", str(tmp_path), *options], standalone_mode=False).exception
+    assert "there is no " in str(error)
+    assert "device.json" in str(error)
+
+
+def asked(device):
+    """A result by HTTP, as a program gets it that knows nothing of this project."""
+    with InferenceServer(ModelServer(InferenceSession(device))) as server:
+        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        with urlopen(server.url, timeout=30) as answer:
+            (tensor,) = json.load(answer)["inputs"]
+        body = json.dumps({"inputs": [tensor | {"data": list(range(16))}]}).encode()
+        with urlopen(f"{server.url}/infer", body, timeout=30) as answer:
+            (output,) = json.load(answer)["outputs"]
+        server.shutdown()
+        thread.join()
+    return output
+
+
 def test_a_served_simulation_has_one_host_that_knows_its_token(tmp_path):
     weight = Tensor(W).realize()
     options = tg2hdl.CompileOptions(ports=("uart",))
@@ -167,7 +227,14 @@ def test_a_served_simulation_has_one_host_that_knows_its_token(tmp_path):
         token.write_text(right)
         with tg2hdl.connect(url, tmp_path, timeout=60) as device:
             x = np.arange(16, dtype=np.int8)[None]
-            assert np.array_equal(device(x), x.astype(np.int32) @ W)
+            expected = x.astype(np.int32) @ W
+            assert np.array_equal(device(x), expected)
+            assert asked(device) == {
+                "name": "output",
+                "datatype": "INT32",
+                "shape": [1, 4],
+                "data": expected[0].tolist(),
+            }
             with pytest.raises(ConnectionFailedError) as caught:
                 tg2hdl.connect(url, tmp_path)
             program = os.path.basename(sys.argv[0])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from tg2hdl_host.async_device import AsyncDevice, connect_async
 from tg2hdl_host.connection import SerialTransport, connect
 from tg2hdl_host.description import Buffer, Description
 from tg2hdl_host.device import Device
@@ -20,20 +21,25 @@ from tg2hdl_host.errors import (
 )
 from tg2hdl_host.image import MemoryImage
 from tg2hdl_host.selftest import selftest
+from tg2hdl_host.session import InferenceSession, TensorInfo
 
 __all__ = [
+    "AsyncDevice",
     "Buffer",
     "ConnectionFailedError",
     "Description",
     "Device",
     "HostError",
+    "InferenceSession",
     "LinkError",
     "MemoryImage",
     "RefusedError",
     "SerialTransport",
+    "TensorInfo",
     "UnfitInputError",
     "WrongDesignError",
     "WrongResultError",
     "connect",
+    "connect_async",
     "selftest",
 ]

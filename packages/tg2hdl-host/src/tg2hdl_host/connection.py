@@ -47,7 +47,7 @@ class SerialTransport:
 
     def __init__(self, url: str, baud: int, token: str | None = None) -> None:
         self.name = url
-        self._hint = "connect the cable, and connect again"
+        self._hint = "connect the cable, then call device.reconnect()"
         # A port that two programs read gives each of them a part of the answers.
         alone = {} if "://" in url else {"exclusive": True}
         try:
@@ -91,12 +91,12 @@ class SerialTransport:
         # A timeout of the port is not changed: that configures it, which is a transfer to its bridge.
         if self._can_wait:
             ready = self._guarded(lambda: select.select([self._port], [], [], timeout)[0])
-            return self._guarded(lambda: bytes(self._port.read(4096))) if ready else b""
+            return bytes(self._guarded(lambda: self._port.read(4096))) if ready else b""
         deadline = time.monotonic() + timeout
-        while not (first := self._guarded(lambda: bytes(self._port.read(1)))):
+        while not (found := bytes(self._guarded(lambda: self._port.read(1)))):
             if time.monotonic() >= deadline:
                 return b""
-        return first + self._guarded(lambda: bytes(self._port.read(min(4096, self._port.in_waiting))))
+        return found + bytes(self._guarded(lambda: self._port.read(min(4096, self._port.in_waiting))))
 
     def close(self) -> None:
         """Close the port."""
@@ -108,6 +108,8 @@ class SerialTransport:
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:
+            if not self._port.is_open:
+                raise serial.SerialException("it is closed")
             return action()
         except (OSError, serial.SerialException) as error:
             raise ConnectionFailedError(
@@ -177,16 +179,18 @@ def connect(
     image = folder / "memory.img" if folder and (folder / "memory.img").is_file() else None
     token = secrets.token_hex(32) if simulated else None
     url, stop = _simulated(folder, token) if token and folder else (device, lambda: None)
-    timeout = timeout or (60.0 if simulated else 1.0)
     try:
         token = token or token_of(url, folder)
-        transport: Transport
-        if url.startswith("spi"):
-            transport = open_spi(url, baud or SPEED, token)
-        else:
-            transport = SerialTransport(url, baud or (files or {}).get("baud") or BAUD, token)
+        timeout = timeout or (60.0 if token else 1.0)
+
+        def opened() -> Transport:
+            if url.startswith("spi"):
+                return open_spi(url, baud or SPEED, token)
+            return SerialTransport(url, baud or (files or {}).get("baud") or BAUD, token)
+
         return Device(
-            transport,
+            opened(),
+            reopen=None if simulated else opened,
             files=files,
             weights=weights,
             state=state,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,6 +205,12 @@ class Description:
         return tuple(b for b in self.buffers.values() if b.role == "weight" and b.writes)
 
     @property
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of the outputs in their order, as the model returns them."""
+        found = dict(_shapes(self.structure))
+        return [found.get(n, self.buffers[name].shape) for n, name in enumerate(self.outputs)]
+
+    @property
     def memory(self) -> Buffer | None:
         """The memory outside the chip, where the host can write it."""
         return next((b for b in self.buffers.values() if b.role == "image"), None)
@@ -268,6 +274,19 @@ def dtype_named(name: str) -> np.dtype[Any]:
             f"{name!r} is not a type of numbers", stage="identity", hint="build the design again"
         )
     return np.dtype(kind)
+
+
+def _shapes(structure: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Numbers and shapes of the outputs in a structure; see `restored`."""
+    if "output" in structure:
+        if "shape" in structure:
+            yield structure["output"], tuple(structure["shape"])
+    elif "dict" in structure:
+        for _, inner in structure["dict"]:
+            yield from _shapes(inner)
+    else:
+        for inner in structure.get("tuple", structure.get("list", ())):
+            yield from _shapes(inner)
 
 
 def restored(structure: Any, outputs: Sequence[npt.NDArray[Any]]) -> Any:

@@ -32,8 +32,15 @@ _COUNTERS = {"runs": 0x20, "cycles": 0x24, "error": 0x28, "link_errors": 0x2C, "
 _HEADER_BYTES = 0x18
 _VARIABLES = 0x40
 _LAST_RUN = 0xFFFFFFFF
+_PAUSE = 0.1
+"""Seconds between attempts to open a device that is gone."""
 _SLOWEST_CLOCK = 1e6
 """Clock of the slowest design (Hz), for timeouts."""
+
+
+def _is_less(runs: int, before: int) -> bool:
+    """Whether a number of runs, which wraps around, is less than one before."""
+    return (runs - before) & _LAST_RUN > _LAST_RUN // 2
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -75,6 +82,8 @@ class Device:
         How often something is tried before it is an error.
     on_close : callable
         Called by `close`, after the transport has been closed.
+    reopen : callable, optional
+        ``() -> Transport``: opens the device again, for `reconnect`.
 
     Attributes
     ----------
@@ -104,11 +113,14 @@ class Device:
         timeout: float = 1.0,
         attempts: int = 6,
         on_close: Callable[[], None] = lambda: None,
+        reopen: Callable[[], Transport] | None = None,
     ) -> None:
         self._turn = RLock()
         self._link = Link(transport, timeout)
-        self._attempts, self._on_close = attempts, on_close
+        self._attempts, self._on_close, self._reopen = attempts, on_close, reopen
         self._runs: int | None = None  # RUNS of the device, where it is known
+        self._runs_before = 0  # the last number that was known
+        self._loaded: dict[str, list[Request]] = {}  # weights and memory, to be loaded again after a restart
         self.rate = 0.0
         try:
             self.description = self._identify(files)
@@ -146,6 +158,57 @@ class Device:
         """Release the link; a simulation ends."""
         self._link.transport.close()
         self._on_close()
+
+    @_in_turn
+    def reconnect(self, seconds: float = 10.0) -> bool:
+        """Open the device again, after its cable was unplugged or its power was off.
+
+        The device must hold the same design.  One that was restarted gets its weights and the memory outside the chip
+        again; variables are written by each run.
+
+        Parameters
+        ----------
+        seconds : float
+            How long to wait for the device.
+
+        Returns
+        -------
+        bool
+            Whether the device has gone on.  Else it was restarted, or has not run yet, and its state has its first
+            contents, as after `reset`.
+
+        Raises
+        ------
+        ConnectionFailedError
+            When the device cannot be opened within that time.
+        WrongDesignError
+            When it holds another design.
+        """
+        if self._reopen is None:
+            raise ConnectionFailedError(
+                f"{self._link.transport.name} cannot be opened again", stage="link", hint="connect again"
+            )
+        self._link.transport.close()
+        deadline, before = time.monotonic() + seconds, self._runs_before
+        while True:
+            try:
+                self._link.replace(self._reopen())
+                break
+            except ConnectionFailedError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_PAUSE)
+        self._identify({"id": self.description.identity, "design": self.description.name})
+        self._runs = None
+        runs = self._number_again(_RUNS)
+        goes_on = before > 0 and not _is_less(runs, before)
+        if not goes_on:
+            for requests in self._loaded.values():
+                self._perform(requests)
+            if self.can_reset:
+                self.reset()
+        self._runs = self._runs_before = runs
+        return goes_on
 
     # Running
 
@@ -185,6 +248,37 @@ class Device:
         """Run once; all outputs in their order."""
         (outputs,) = self._results([inputs], variables)
         return outputs
+
+    @_in_turn
+    def values(self, *inputs: Any, **variables: int) -> list[npt.NDArray[Any]]:
+        """Run once; all outputs in their order, in the forms of `output_forms`."""
+        return self._converted(self.flat(*inputs, **variables))
+
+    def _converted(self, outputs: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        if self._output_borders and not self.gives_codes:
+            outputs = list(self.dequantize(tuple(outputs)))
+        return [a.reshape(shape) for a, (shape, _) in zip(outputs, self.output_forms, strict=True)]
+
+    def input_form(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and type of an input that the hardware has: of the values, for a quantized model."""
+        buffer, border = self.description.buffers[name], self._borders.get(name)
+        if border is not None and border.dtype.kind == "f":
+            return buffer.shape, border.dtype
+        return buffer.shape, buffer.dtype
+
+    @property
+    def output_forms(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shapes and types of the outputs in their order, as the model returns them."""
+        described = self.description
+        shapes = described.output_shapes
+        if self._output_borders and not self.gives_codes:
+            return [
+                (shape if border.shape is None else border.shape, border.dtype)
+                for border, shape in zip(self._output_borders, shapes, strict=True)
+            ]
+        return [
+            (shape, described.buffers[n].dtype) for shape, n in zip(shapes, described.outputs, strict=True)
+        ]
 
     @property
     def input_types(self) -> list[np.dtype[Any] | None]:
@@ -306,6 +400,7 @@ class Device:
             try:
                 if runs is None:
                     runs = self._number(_RUNS)
+                    self._check_runs(runs)
                     resumes = (
                         self.description.keeps_state
                         and started is not None
@@ -316,13 +411,23 @@ class Device:
                 for outputs in self._collected(self._requests(some, first, resumes)):
                     yield outputs
                     done, attempts, started = done + 1, 0, None
-                self._runs = (first + len(some)) & _LAST_RUN
+                self._runs = self._runs_before = (first + len(some)) & _LAST_RUN
             except Fault as fault:
                 if fault.code == STALE_CODE:  # nothing was started
                     started = None
                 attempts += not (is_assumed and fault.code == STALE_CODE)
                 if attempts >= self._attempts:
                     raise fault.error(self._link.transport.name, attempts) from None
+
+    def _check_runs(self, runs: int) -> None:
+        """Refuse a device that was restarted since its last run, where that changes results."""
+        lost = [*self._loaded, *(["its state"] if self.description.keeps_state else [])]
+        if _is_less(runs, self._runs_before) and lost:
+            raise ConnectionFailedError(
+                f"{self._link.transport.name} was restarted since the last run, and has lost {', '.join(lost)}",
+                stage="run",
+                hint="call device.reconnect(), which loads weights again; state begins anew",
+            )
 
     def _requests(
         self, batch: Sequence[tuple[list[Request], list[Request]]], runs: int, resumes: bool
@@ -495,7 +600,7 @@ class Device:
                 hint="give a mapping of names to arrays: {name: array}",
             )
         known = {b.name: b for b in self.description.weights}
-        requests = []
+        requests: dict[str, list[Request]] = {}
         for name, value in weights.items():
             if name not in known:
                 raise UnfitInputError(
@@ -504,8 +609,9 @@ class Device:
                     hint=f"weights are {', '.join(known) or 'part of the design: build it with --weights loadable'}",
                 )
             buffer: Buffer = known[name]
-            requests += protocol.write(buffer.address, buffer.encode(value), f"write {name}")
-        self._perform(requests)
+            requests[name] = protocol.write(buffer.address, buffer.encode(value), f"write {name}")
+        self._perform([request for some in requests.values() for request in some])
+        self._loaded |= requests
         self._missing -= set(weights)
 
     @_in_turn
@@ -529,7 +635,9 @@ class Device:
                 stage="memory image",
                 hint="build the design with --memory-port sdram, or load it through the bus of that memory",
             )
-        self._perform(protocol.write(memory.address, image.contents, "memory image"))
+        requests = protocol.write(memory.address, image.contents, "memory image")
+        self._perform(requests)
+        self._loaded[memory.name] = requests
         self._missing.discard(memory.name)
 
     @_in_turn
@@ -649,6 +757,9 @@ class Device:
     def _number(self, address: int) -> int:
         ((_, data),) = self._link.exchange(protocol.read(address, 4, "link"))
         return int.from_bytes(data, "little")
+
+    def _number_again(self, address: int) -> int:
+        return int.from_bytes(self._perform(protocol.read(address, 4, "link")), "little")
 
     def _perform(self, requests: Sequence[Request]) -> bytes:
         """Data of all replies; repeated as a whole where the link fails."""

@@ -85,6 +85,11 @@ class Link:
         self._decoder = Decoder()
         self._next: int | None = None
 
+    def replace(self, transport: Transport) -> None:
+        """Go on over another transport; nothing that the old one carried is waited for."""
+        self.transport, self._next = transport, None
+        self._decoder.drop()
+
     @property
     def damaged(self) -> int:
         """Replies that came damaged."""

@@ -135,6 +135,10 @@ class Decoder:
                 self.damaged += 1
         return found
 
+    def drop(self) -> None:
+        """Forget the part of a reply that has come."""
+        self._kept.clear()
+
 
 def _decode(packet: bytes) -> Reply | None:
     first, *rest = packet.split(b"\xdb")

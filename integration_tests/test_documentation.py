@@ -16,8 +16,7 @@ import tg2hdl
 
 FILES = sorted(
     {
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
+        *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("packages/*/README.md"),
     }

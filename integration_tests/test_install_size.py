@@ -1,10 +1,17 @@
 """The core stays small: what `pip install tg2hdl` brings, without extras."""
 
 import importlib.metadata
+import re
 
+import pytest
+from environments import ROOT
 from packages_alone import required
 
 LIMIT = 120_000_000
+BLOCK = 4096
+"""Bytes of the unit in which disks are filled."""
+BYTECODE = 1.3
+"""Bytes that Python compiles a byte of source to; measured where pip had compiled: 1.2 to 1.4."""
 
 
 def installed_bytes(name: str) -> int:
@@ -12,6 +19,51 @@ def installed_bytes(name: str) -> int:
     files = importlib.metadata.distribution(name).files or ()
     paths = [file.locate() for file in files if "__pycache__" not in file.parts]
     return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def bytes_on_disk(name: str) -> float:
+    """What a distribution takes after `pip install`, which compiles it; one of this repository as its sources do."""
+    source = ROOT / "packages" / name / "src"
+    files = importlib.metadata.distribution(name).files or ()
+    paths = source.rglob("*") if source.exists() else [file.locate() for file in files]
+    found = [path for path in paths if "__pycache__" not in path.parts and path.is_file()]
+    sizes = {path: path.stat().st_size for path in found}
+    compiled = sum(BYTECODE * size for path, size in sizes.items() if path.suffix == ".py")
+    return sum(-(-size // BLOCK) * BLOCK for size in sizes.values()) + compiled
+
+
+SIZES = re.findall(
+    r"^\| `pip install \"?tg2hdl(?:\[(\w+)\])?\"?`.* (?:\+ )?([\d.]+) ([MG])B \|$",
+    (ROOT / "README.md").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("extra", "size", "unit"), SIZES, ids=[extra or "core" for extra, _, _ in SIZES])
+def test_sizes_of_the_readme_are_those_on_disk(extra, size, unit):
+    core = required(("tg2hdl",))
+    try:
+        names = required(("tg2hdl",), (extra,) if extra else ())
+        added = names - core if extra not in ("", "all") else names
+        measured = sum(map(bytes_on_disk, added))
+    except importlib.metadata.PackageNotFoundError as error:
+        pytest.skip(f"{error.name} is not installed")
+    stated = float(size) * {"M": 1e6, "G": 1e9}[unit]
+    assert measured == pytest.approx(stated, rel=0.15, abs=3e6)
+
+
+def test_the_readme_states_a_size_for_each_extra():
+    assert {extra for extra, _, _ in SIZES} >= {
+        "",
+        "verilog",
+        "sim",
+        "synth",
+        "onnx",
+        "tflite",
+        "report",
+        "demo",
+        "all",
+    }
 
 
 def test_the_core_is_small_and_has_no_tools():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import glob
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from environments import ROOT
+
+from tg2hdl_ir.plugins.registry import registry
 
 URL = "https://git.invalid/tg2hdl"
 
@@ -122,3 +125,34 @@ def test_hatch_tests_a_package_in_its_own_folder():
     # tflite-micro, the reference of one package, has no wheels for all systems.
     own = ROOT / "packages/tg2hdl-tflite/hatch.toml"
     assert len({file.read_text() for file in files[:-1] if file != own}) == 1
+
+
+def test_the_citation_has_the_version_of_the_command_and_the_licence():
+    yaml = pytest.importorskip("yaml")
+    found = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(found), "what the format requires"
+    newest = re.search(r"^## (\S+)", (ROOT / "packages/tg2hdl/CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    assert (found["version"], found["license"]) == (newest, "BSD-2-Clause")
+    assert f"\n## {newest}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_hosted_ci_runs_everything_on_the_supported_pythons():
+    yaml = pytest.importorskip("yaml")
+    (job,) = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"].values()
+    metadata = tomllib.loads((ROOT / "packages/tg2hdl/pyproject.toml").read_text())["project"]
+    supported = [c.rpartition(" ")[2] for c in metadata["classifiers"] if "Python :: 3." in c]
+    assert job["strategy"]["matrix"]["python"] == supported
+    assert job["steps"][-1]["run"] == ".ci/run"
+
+
+@pytest.mark.parametrize(
+    "form",
+    sorted({*(ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")} - {ROOT / ".github/ISSUE_TEMPLATE/config.yml"}),
+    ids=lambda f: f.stem,
+)
+def test_forms_for_issues_name_commands_that_exist(form):
+    yaml = pytest.importorskip("yaml")
+    found = yaml.safe_load(form.read_text())
+    assert {"name", "description", "body"} <= set(found)
+    commands = {command.name for command in registry().commands()}
+    assert set(re.findall(r"`tg2hdl (\w+)`", form.read_text())) <= commands

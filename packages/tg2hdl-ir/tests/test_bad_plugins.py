@@ -10,7 +10,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.registry import Registry
 
-HEAD = "from tg2hdl_ir import *\nF = DType.FP32\n"
+HEAD = "from tg2hdl_ir import *\nfrom tg2hdl_ir.plugins.descriptors import *\nF = DType.FP32\n"
 BUILT_IN = ("tg2hdl-ir", EntryPoint("ir", "tg2hdl_ir.plugin", "tg2hdl"))
 GOOD = ("dist-good", EntryPoint("good", "good_plugin", "tg2hdl"))
 
@@ -68,6 +68,57 @@ BAD = {
     "an interval of zero": (
         returns("tg2hdl_arithmetic_units", "ArithmeticUnit('u', 'add', (F, F), F, 3, 'a:b', ii=0)"),
         "hook tg2hdl_arithmetic_units: ArithmeticUnit 'u' has ii=0; hint: give at least 1",
+    ),
+    "a negative latency": (
+        returns("tg2hdl_arithmetic_units", "ArithmeticUnit('u', 'add', (F, F), F, -1, 'a:b')"),
+        "hook tg2hdl_arithmetic_units: ArithmeticUnit 'u' has latency=-1; hint: give at least 0",
+    ),
+    "a clock that is NaN": (
+        returns(
+            "tg2hdl_arithmetic_units", "ArithmeticUnit('u', 'add', (F, F), F, 3, 'a:b', fmax=float('nan'))"
+        ),
+        "hook tg2hdl_arithmetic_units: ArithmeticUnit 'u' has fmax=nan; hint: give a finite number",
+    ),
+    "an area below zero": (
+        returns(
+            "tg2hdl_arithmetic_units", "ArithmeticUnit('u', 'add', (F, F), F, 3, 'a:b', area=Area(lut=-1))"
+        ),
+        "hook tg2hdl_arithmetic_units: area of ArithmeticUnit 'u' has lut=-1; hint: give at least 0",
+    ),
+    "an area of another type": (
+        returns("tg2hdl_arithmetic_units", "ArithmeticUnit('u', 'add', (F, F), F, 3, 'a:b', area=700)"),
+        "hook tg2hdl_arithmetic_units: ArithmeticUnit 'u' has area=700; hint: give an Area, e.g. Area(lut=100)",
+    ),
+    "a family without a read latency": (
+        returns("tg2hdl_families", "FamilyDef('f', '', 4, 0, 2)"),
+        "hook tg2hdl_families: FamilyDef 'f' has read_latency=0; hint: give at least 1",
+    ),
+    "a family whose multiplier is ready before its operands": (
+        returns("tg2hdl_families", "FamilyDef('f', '', 4, 2, -1)"),
+        "hook tg2hdl_families: FamilyDef 'f' has product_latency=-1; hint: give at least 0",
+    ),
+    "a family with blocks of no bits": (
+        returns("tg2hdl_families", "FamilyDef('f', '', 4, 2, 2, memory=MemoryFigures(block_bits=0))"),
+        "hook tg2hdl_families: memory of FamilyDef 'f' has block_bits=0; hint: give at least 1",
+    ),
+    "a shape of a block without words": (
+        returns(
+            "tg2hdl_families", "FamilyDef('f', '', 4, 2, 2, memory=MemoryFigures(block_modes=((36, 0),)))"
+        ),
+        "hook tg2hdl_families: memory of FamilyDef 'f' has block_modes=((36, 0),); hint: give pairs above 0",
+    ),
+    "a board on an unknown part": (
+        returns("tg2hdl_boards", "BoardDef('b', '', 'ecp5-1k', 'a:b', 'b')"),
+        "hook tg2hdl_boards: board 'b' is on the part 'ecp5-1k', which nothing registers; "
+        "hint: return its TargetDef from tg2hdl_targets, or name one of: good-part",
+    ),
+    "a board without a clock": (
+        returns("tg2hdl_boards", "BoardDef('b', '', 'good-part', 'a:b', 'b', first_clock=0)"),
+        "hook tg2hdl_boards: BoardDef 'b' has first_clock=0; hint: give at least 1",
+    ),
+    "options that are not pairs": (
+        returns("tg2hdl_targets", "TargetDef('t', 'f', '', 1, 1, 1, 1, 1, options=('package',))"),
+        "hook tg2hdl_targets: TargetDef 't' has options=('package',); hint: give a tuple of pairs of strings",
     ),
     "a factory without a colon": (
         returns("tg2hdl_passes", "PassDef('p', '', 'module.function')"),

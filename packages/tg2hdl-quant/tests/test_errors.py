@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir import DType, Tg2hdlError
+from tg2hdl_ir.plugins.descriptors import QuantizerDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph
 from tg2hdl_quant.graph import QuantizeOptions, import_graph, quantize_graph
 from tg2hdl_quant.graph.builder import IntegerBuilder
@@ -37,7 +40,7 @@ def graph(inputs=1, dtype=FLOAT, cast=None):
 
 def unrounded():
     rounding = WeightRounding("compensated", graph(), [SAMPLES])
-    rounding._method = lambda weights, scale, limit, x: weights * 0.3
+    rounding._method = QuantizerDef("own", "", round_weights=lambda weights, scale, limit, x: weights * 0.3)
     weights = np.arange(12.0).reshape(4, 3)
     row = next(n for n, node in enumerate(graph().nodes) if node.op == "reshape")
     rounding.codes(weights, np.ones((1, 3)), 7, row, np.ones(()), (4, 3), (0,), "layer fc")
@@ -162,3 +165,45 @@ def test_text_of_an_error(make, text):
     with pytest.raises(Tg2hdlError) as caught:
         make()
     assert str(caught.value) == text
+
+
+METHODS = {
+    "NaN": (
+        "calibrate",
+        lambda values, bits: (np.nan, 1.0),
+        "gave (nan, 1.0), not a finite range (low, high)",
+    ),
+    "the wrong way round": (
+        "calibrate",
+        lambda values, bits: (1.0, -1.0),
+        "gave (1.0, -1.0), not a finite range (low, high)",
+    ),
+    "one number": ("calibrate", lambda values, bits: 1.0, "gave 1.0, not a finite range (low, high)"),
+    "an exception": (
+        "calibrate",
+        lambda values, bits: 1 // 0,
+        "raised ZeroDivisionError: integer division or modulo by zero",
+    ),
+    "weights": (
+        "round_weights",
+        lambda *given: 1 // 0,
+        "raised ZeroDivisionError: integer division or modulo by zero",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", METHODS)
+def test_a_faulty_method_of_a_plugin_is_named(case):
+    field, function, text = METHODS[case]
+
+    class Plugin:
+        @hookimpl
+        def tg2hdl_quantizers(self):
+            return [QuantizerDef("acme", "", **{field: function})]
+
+    option = {"calibrate": "calibration", "round_weights": "weight_rounding"}[field]
+    with registry().extended(Plugin(), distribution="acme"), pytest.raises(Tg2hdlError) as caught:
+        quantize_graph(graph(), [SAMPLES], options=QuantizeOptions(**{option: "acme"}))
+    assert caught.value.message.startswith("quantizer 'acme' of plugin ")
+    assert caught.value.message.endswith(f": {field} {text}")
+    assert "--no-plugin" in caught.value.hint

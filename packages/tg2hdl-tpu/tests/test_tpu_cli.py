@@ -111,6 +111,12 @@ def test_a_size_that_a_file_does_not_go_with_names_both(tmp_path):
         "  note: the file does not go with --lanes 4\n"
         "  hint: use 0 to 3"
     )
+    config.write_text('{"lanez":5}')
+    unknown = str(invoke("build", "--config", config, "--lanes", "4").exception)
+    assert unknown.startswith(
+        "bad input: the configuration has unknown parameters\n  at: Config\n  hint: known"
+    )
+    config.write_text('{"reduce_registers":5}')
     assert "lanes is 3\n  at: Config" in str(invoke("build", "--config", config, "--lanes", "3").exception)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +121,11 @@ def _sized(config: str | None, array: str | None, sizes: dict[str, int | None], 
                 f"an array of {array}", where="--array", hint="write rows x columns, such as 4x4"
             )
         changes |= {"rows": int(found[1]), "columns": int(found[2])}
-    if config == "ecp5":  # its registers follow from the lanes
-        return Config.ecp5(**changes)
     if config is None and board:
         return Config.ecp5(**{"lanes": 4, "vmem_rows": 1024, "xmem_rows": 1024} | changes)
-    machine = read_config(config)
+    read_config(config)  # faults of the file itself
     try:
-        return replace(machine, **changes)
+        return read_config(config, **changes)
     except InputError as error:
         if error.message.split()[0] in changes or config is None:
             raise

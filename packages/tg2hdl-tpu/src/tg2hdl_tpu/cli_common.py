@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +41,19 @@ def say(message: str) -> None:
 OUT = OutputFile(dir_okay=False, path_type=Path)
 
 
-def read_config(name: str | None) -> Config:
-    """Return the machine that ``--config`` names.
+def read_config(name: str | None, **changes: Any) -> Config:
+    """Return the machine that ``--config`` names, with changes; registers of ecp5 follow from the changed lanes.
 
     Raises
     ------
     InputError
-        For a file that is not there, or is not a machine.
+        For a file that is not there, or is not a machine, and a change that does not go with the others.
     """
     if name == "ecp5":
-        return Config.ecp5()
+        return Config.ecp5(**changes)
     if name and not Path(name).is_file():
         raise InputError(f"no file is named {name}", where="--config", hint="name a JSON file, or ecp5")
-    return Config.from_json(Path(name).read_text()) if name else Config()
+    return replace(Config.from_json(Path(name).read_text()) if name else Config(), **changes)
 
 
 with_config = click.option(

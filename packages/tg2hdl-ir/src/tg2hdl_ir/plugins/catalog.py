@@ -172,6 +172,7 @@ class Catalog:
         fault = (
             find_fault(descriptor, KINDS[hook].descriptor)
             or self._unknown_op(hook, descriptor)
+            or self._unknown_part(hook, descriptor)
             or self._pass_fault(hook, plugin, descriptor)
         )
         if fault is not None:
@@ -206,6 +207,18 @@ class Catalog:
             f"{KINDS[hook].label} {descriptor.name!r} is for op {descriptor.op!r}, which nothing registers"
         )
         return reason, "return its OpDef from tg2hdl_ops, or name one of: " + ", ".join(sorted(ops.by_name))
+
+    def _unknown_part(self, hook: str, descriptor: Any) -> tuple[str, str] | None:
+        """A board with a part that no plugin has."""
+        if hook != "tg2hdl_boards":
+            return None
+        parts = self._table("tg2hdl_targets")
+        if not parts.by_name or descriptor.part in parts.by_name or descriptor.part in parts.contested:
+            return None
+        reason = f"board {descriptor.name!r} is on the part {descriptor.part!r}, which nothing registers"
+        return reason, "return its TargetDef from tg2hdl_targets, or name one of: " + ", ".join(
+            sorted(parts.by_name)
+        )
 
     def _add(self, table: _Table, hook: str, plugin: str, descriptor: Any) -> None:
         self._owners[id(descriptor)] = (descriptor, plugin)

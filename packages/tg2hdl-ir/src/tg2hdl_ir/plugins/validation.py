@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, BoardDef, FamilyDef, OpDef, PassDef, TargetDef
+from tg2hdl_ir.plugins.descriptors import (
+    Area,
+    ArithmeticUnit,
+    BoardDef,
+    FamilyDef,
+    MemoryFigures,
+    OpDef,
+    PassDef,
+    TargetDef,
+)
 
 __all__ = ["find_fault", "find_pass_fault"]
 
@@ -25,6 +35,10 @@ def _is_factory(value: Any) -> bool:
     return callable(value) or (isinstance(value, str) and _FACTORY.match(value) is not None)
 
 
+def _is_shape(value: tuple[Any, ...]) -> bool:
+    return len(value) == 2 and all(_is_int(v) and v > 0 for v in value)
+
+
 def _is_tuple(kind: type[Any]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, tuple) and all(isinstance(v, kind) for v in value)
 
@@ -32,10 +46,21 @@ def _is_tuple(kind: type[Any]) -> Callable[[Any], bool]:
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "str": (lambda v: isinstance(v, str), "a string"),
     "int": (_is_int, "an integer"),
-    "float": (lambda v: _is_int(v) or isinstance(v, float), "a number"),
+    "float": (lambda v: _is_int(v) or (isinstance(v, float) and math.isfinite(v)), "a finite number"),
     "bool": (lambda v: isinstance(v, bool), "True or False"),
     "DType": (lambda v: isinstance(v, DType), "a DType, e.g. DType.FP32"),
     "tuple[str, ...]": (_is_tuple(str), "a tuple of strings"),
+    "tuple[int, ...]": (lambda v: _is_tuple(int)(v) and min(v, default=0) >= 0, "a tuple of integers from 0"),
+    "tuple[tuple[int, int], ...]": (
+        lambda v: _is_tuple(tuple)(v) and all(map(_is_shape, v)),
+        "pairs above 0",
+    ),
+    "tuple[tuple[str, str], ...]": (
+        lambda v: _is_tuple(tuple)(v) and all(len(pair) == 2 and _is_tuple(str)(pair) for pair in v),
+        "a tuple of pairs of strings",
+    ),
+    "Area": (lambda v: isinstance(v, Area), "an Area, e.g. Area(lut=100)"),
+    "MemoryFigures": (lambda v: isinstance(v, MemoryFigures), "a MemoryFigures"),
     "tuple[DType, ...]": (_is_tuple(DType), "a tuple of DType, e.g. (DType.FP32, DType.FP32)"),
     "tuple[TargetDef, ...]": (_is_tuple(TargetDef), "a tuple of TargetDef"),
     "tuple[BoardDef, ...]": (_is_tuple(BoardDef), "a tuple of BoardDef"),
@@ -44,7 +69,13 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 _REWRITING = ("captured", "canonical", "lanes", "registers")
 _PROPOSING = ("captured", "merges", "producers", "forms")
-_LEAST = {"arity": 1, "latency": 0, "ii": 1, "lut": 0, "ff": 0, "dsp": 0, "bram": 0, "bram_bits": 0}
+_LEAST = (
+    dict.fromkeys(("lut", "ff", "dsp", "bram", "bram_bits", "latency", "product_latency", "fmax"), 0)
+    | dict.fromkeys(("arity", "ii", "stage_levels", "read_latency", "first_clock", "since_version"), 1)
+    | dict.fromkeys(("lut_bits", "byte_bits", "dual_bits", "packed_bits", "wide_bits"), 0)
+    | dict.fromkeys(("lut_words", "block_bits", "block_words", "lut_ports", "block_ports", "large_ports"), 1)
+)
+"""Smallest values of numbers, by the field's name."""
 
 
 def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
@@ -53,14 +84,8 @@ def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
         found = f"{descriptor!r:.60} of type {type(descriptor).__name__}"
         return f"returned {found} where {kind.__name__} belongs", f"return a list of {kind.__name__}"
     label = f"{kind.__name__} {descriptor.name!r:.60}"
-    for field in fields(descriptor):
-        test, expected = _EXPECTED.get(str(field.type), (None, ""))
-        value = getattr(descriptor, field.name)
-        if test is not None and not test(value):
-            return f"{label} has {field.name}={value!r:.80}", f"give {expected}"
-        least = _LEAST.get(field.name)
-        if least is not None and value < least:
-            return f"{label} has {field.name}={value}", f"give at least {least}"
+    if fault := _field_fault(label, descriptor):
+        return fault
     if kind is OpDef and not _OP.match(descriptor.name):
         return f"{label} has no name for the printed IR", "use letters, digits, _ and dots: myext.sigmoid"
     if not _NAME.match(descriptor.name):
@@ -71,6 +96,23 @@ def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
         for part in descriptor.parts:
             if part.family != descriptor.name:
                 return f"{label} has a part of the family {part.family!r}", f"give family={descriptor.name!r}"
+    return None
+
+
+def _field_fault(label: str, descriptor: Any) -> tuple[str, str] | None:
+    """The first field of another type, or too small; the fields of figures within a descriptor are checked, too."""
+    for field in fields(descriptor):
+        test, expected = _EXPECTED.get(str(field.type), (None, ""))
+        value = getattr(descriptor, field.name)
+        if test is not None and not test(value):
+            return f"{label} has {field.name}={value!r:.80}", f"give {expected}"
+        least = _LEAST.get(field.name)
+        if least is not None and value < least:
+            return f"{label} has {field.name}={value}", f"give at least {least}"
+        if isinstance(value, Area | MemoryFigures) and (
+            fault := _field_fault(f"{field.name} of {label}", value)
+        ):
+            return fault
     return None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.descriptors import QuantizerDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
 
@@ -118,29 +118,41 @@ def means(
 def calibration_method(name: str) -> Callable[[Observed, int], tuple[float, float]]:
     """``(observed, bits) -> (low, high)`` of a registered method.
 
+    The function raises a `PluginError` with the name of the plugin for a range that is none.
+
     Raises
     ------
     InputError
         For a name that nothing registers.
     """
-    calibrate = registered_method("calibrate", name, f"no calibration method {name!r}")
-    return lambda observed, bits: calibrate(observed.values, bits)
+    method = registered_method("calibrate", name, f"no calibration method {name!r}")
+
+    def calibrate(observed: Observed, bits: int) -> tuple[float, float]:
+        found = registry().call(method, "calibrate", observed.values, bits)
+        try:
+            low, high = map(float, found)
+        except (TypeError, ValueError):
+            low, high = np.nan, np.nan
+        if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+            raise registry().fault(method, f": calibrate gave {found!r:.60}, not a finite range (low, high)")
+        return low, high
+
+    return calibrate
 
 
-def registered_method(field: str, name: str, message: str) -> Callable[..., Any]:
-    """A function of a registered `QuantizerDef` by the field that names it.
+def registered_method(field: str, name: str, message: str) -> QuantizerDef:
+    """The registered `QuantizerDef` of a name that has a field.
 
     Raises
     ------
     InputError
         With the message, for a name that nothing registers.
     """
-    known = {q.name: getattr(q, field) for q in registry().quantizers() if getattr(q, field) is not None}
+    known = {q.name: q for q in registry().quantizers() if getattr(q, field) is not None}
     if name not in known:
         raise InputError(
             message,
             notes=(f"registered: {', '.join(known)}",),
             hint="install the plugin that registers it, or name another",
         )
-    found: Callable[..., Any] = resolve(known[name])
-    return found
+    return known[name]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import ELEMENTWISE
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, registered_method
@@ -112,7 +113,10 @@ class ChosenScales:
             return np.ones(())
         if self._graph.nodes[number].shape[0] != 1 or not self._feeds_only_weights(number):
             return np.ones(())
-        return channel_factors(self._plan, number, channels, self._equalize, self._options.is_shift)
+        return channel_factors(self._plan, number, channels, self._equalized, self._options.is_shift)
+
+    def _equalized(self, activations: Array, weights: Array) -> Array:
+        return np.asarray(registry().call(self._equalize, "equalize", activations, weights))
 
     def affine(self, number: int, bits: int) -> tuple[Array, Array, int]:
         """Scale, value of code 0, and the largest code, so that the codes span what samples had, and zero has one."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
 from tg2hdl_quant.graph.ranges import registered_method
 from tg2hdl_quant.graph.values import of_rank
@@ -84,7 +85,7 @@ class WeightRounding:
         x = x[:, np.linspace(0, x.shape[1] - 1, min(_ROWS, x.shape[1])).astype(int)]
         matrix = weights.transpose(order).reshape(size, -1, terms)
         channel = np.broadcast_to(scale, weights.shape).transpose(order).reshape(size, -1, terms)[:, :, :1]
-        found = np.asarray(self._method(matrix, channel, limit, x))
+        found = np.asarray(registry().call(self._method, "round_weights", matrix, channel, limit, x))
         if (
             found.shape != matrix.shape
             or np.any(np.rint(found) != found)

@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,13 @@ settings.load_profile("tests")
 
 # Every kernel is verified after every pass, also in the processes that tests start.
 os.environ.setdefault("TG2HDL_VERIFY_EACH", "1")
+
+
+def pytest_collection_finish() -> None:
+    """Search rarely for garbage, and not among the modules that all tests share: this saves an eighth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ installed by pip from wheels that are built here.
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import subprocess
 import sys
@@ -41,7 +42,10 @@ class Environment:
 
     def __init__(self, folder: Path, *, only: Collection[str] | None = None) -> None:
         self.folder = folder
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True)
+        # Unpacking pip takes seconds: the running environment's is linked, if it has one.
+        linked = importlib.util.find_spec("pip") is not None
+        options = ("--without-pip",) if linked else ()
+        subprocess.run([sys.executable, "-m", "venv", *options, str(folder)], check=True, capture_output=True)
         self.bin = folder / ("Scripts" if os.name == "nt" else "bin")
         self.python = self.bin / "python"
         shared = folder / "third-party"
@@ -49,6 +53,10 @@ class Environment:
         _link_third_party(shared, only)
         purelib = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
         (purelib / "third_party.pth").write_text(f"{shared}\n")
+        if linked:
+            script = self.bin / "pip"
+            script.write_text(f'#!/bin/sh\nexec "{self.python}" -m pip "$@"\n')
+            script.chmod(0o755)
 
     def install(self, *wheels: Path) -> None:
         """Install wheels with pip; their requirements are there already."""
@@ -73,8 +81,8 @@ def _link_third_party(target: Path, only: Collection[str] | None) -> None:
         name = normal(distribution.metadata["Name"])
         if (
             name.startswith("tg2hdl")
-            or name in ("pip", "setuptools")
-            or (only is not None and name not in only)
+            or name == "setuptools"
+            or (only is not None and name not in {*only, "pip"})
         ):
             continue
         for file in distribution.files or ():

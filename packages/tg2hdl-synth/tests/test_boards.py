@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -231,6 +232,34 @@ def test_a_clock_that_is_asked_for_must_hold(tmp_path, monkeypatch):
     monkeypatch.setattr(bitstream, "_check_fits", lambda *arguments: None)
     with pytest.raises(SynthesisError, match=r"the timing does not hold: 90.0 MHz of 100.0 MHz"):
         bitstream.build_bitstream(design(), "ulx3s-85f", tmp_path, clock=100.0)
+
+
+def test_a_bitstream_that_was_built_before_is_not_built_again(tmp_path, monkeypatch):
+    ran = []
+
+    def run(command, cwd, **options):
+        ran.append(cwd)
+        report = {"fmax": {"clk": {"achieved": 99.0}}, "utilization": {}, "critical_paths": []}
+        (cwd / "top.report.json").write_text(json.dumps(report))
+        (cwd / "top.pnr.json").write_text('{"modules": {"top": {"cells": {}}}}')
+        (cwd / "top.bit").write_text(f"bitstream {len(ran)}")
+        return subprocess.CompletedProcess(command, len(ran) == 2)
+
+    monkeypatch.setattr(bitstream.subprocess, "run", run)
+    monkeypatch.setattr(bitstream, "_check_fits", lambda *arguments: None)
+
+    def built(name, made=design, clock=50.0):
+        return bitstream.build_bitstream(
+            made(), "ulx3s-12f", tmp_path / name, clock=clock
+        ).path.read_text()
+
+    assert built("a") == built("b") == built("b") == "bitstream 1"
+    assert (tmp_path / "b" / "synthesis" / "run1" / "top.il").is_file()
+    with pytest.raises(SynthesisError, match="no bitstream could be made"):
+        built("c", clock=60.0)
+    assert built("c", clock=60.0) == "bitstream 3", "what failed is run again"
+    other = compile_program(layer()[0], CompileOptions(multipliers=2, ports=("uart",)))
+    assert built("c", lambda: other) == "bitstream 4"
 
 
 def test_a_design_that_is_too_large_is_refused_with_figures(tmp_path):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from inspect import signature
 from typing import Any, Protocol, TypeAlias, TypeVar
+from weakref import WeakSet
 
 from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.nodes import KernelIR
@@ -105,6 +106,8 @@ class PassWatcher(Protocol):
 
 
 _watchers: ContextVar[tuple[PassWatcher, ...]] = ContextVar("watchers", default=())
+_verified: WeakSet[KernelIR] = WeakSet()
+"""Kernels without an error: most rewrites change nothing."""
 
 
 def ir_pass(name: str, description: str = "", *, term: str = "") -> Callable[[F], F]:
@@ -193,8 +196,10 @@ def made_kernels(
 def verify_each(name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
     """Verify what a rewrite has made, naming it in errors."""
     for _, made in made_kernels(before, after):
+        if made in _verified:
+            continue
         try:
-            verify(made)
+            _verified.add(verify(made))
         except Tg2hdlError as error:
             error.notes = (*error.notes, f"pass {name} made it of a kernel that it was given")
             raise

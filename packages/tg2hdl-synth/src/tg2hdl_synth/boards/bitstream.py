@@ -14,6 +14,7 @@ from typing import Any
 from amaranth import Elaboratable, Module
 from amaranth.lib import io
 
+from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import BoardDef, TargetDef, resolve
 from tg2hdl_ir.plugins.registry import registry
@@ -27,6 +28,7 @@ from tg2hdl_synth.families import Family, tools_of
 from tg2hdl_synth.families.answers import PllSettings
 from tg2hdl_synth.fits import component_fits, design_fits
 from tg2hdl_synth.parts import part_named
+from tg2hdl_synth.tools import tool_versions
 from tg2hdl_top import Design, TopModule
 
 __all__ = ["Bitstream", "BoardComponent", "baud_for", "build_bitstream", "check_board"]
@@ -43,6 +45,8 @@ _OPTIONS = {
     "script_after_synth": "",
 }
 """Overrides for the build script of Amaranth's platforms; a family adds its own."""
+_SOURCE = re.compile(r"^ *attribute .src .*\n", re.MULTILINE)
+"""Lines of RTLIL with the place in Python's sources, which depends on the installation and changes no result."""
 _RUNS = 4
 _SURELY = 1.5
 """Factor of the cells of a part above which an estimate says that place and route would fail."""
@@ -286,13 +290,29 @@ def _run(
             str(work), run_script=False
         )
         log = work / "build.log"
-        with log.open("w") as file:
-            status = subprocess.run(
-                ["sh", f"{plan.script}.sh"], cwd=work, env=environment, stdout=file, stderr=subprocess.STDOUT
-            ).returncode
-    if status:
-        hint = "" if isinstance(design, Design) else design.hint
-        raise _failure(log, work, board, hint)
+
+        def build(folder: Path) -> None:
+            with log.open("w") as file:
+                status = subprocess.run(
+                    ["sh", f"{plan.script}.sh"],
+                    cwd=work,
+                    env=environment,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                ).returncode
+            if status:
+                raise _failure(log, work, board, "" if isinstance(design, Design) else design.hint)
+            shutil.copytree(
+                work, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tools", *plan.files)
+            )
+
+        texts = (f"{name}\n{_SOURCE.sub('', str(text))}" for name, text in sorted(plan.files.items()))
+        versions = tool_versions(*tools.board_tools)
+        found = ContentCache("synth").get(content_key("board 1", repr(versions), *texts), build)
+        if found.cached:
+            shutil.copytree(
+                found.folder, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json")
+            )
     report = json.loads((work / "top.report.json").read_text())
     placed = json.loads((work / "top.pnr.json").read_text())
     return Bitstream(

@@ -249,9 +249,7 @@ def test_a_bitstream_that_was_built_before_is_not_built_again(tmp_path, monkeypa
     monkeypatch.setattr(bitstream, "_check_fits", lambda *arguments: None)
 
     def built(name, made=design, clock=50.0):
-        return bitstream.build_bitstream(
-            made(), "ulx3s-12f", tmp_path / name, clock=clock
-        ).path.read_text()
+        return bitstream.build_bitstream(made(), "ulx3s-12f", tmp_path / name, clock=clock).path.read_text()
 
     assert built("a") == built("b") == built("b") == "bitstream 1"
     assert (tmp_path / "b" / "synthesis" / "run1" / "top.il").is_file()

@@ -5,14 +5,21 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from amaranth import Const, Module, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.memory.blocks import block_rams
+from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 from tg2hdl_synth import part_named, synthesize
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_synth.families.ice40 import ICE40
@@ -82,3 +89,51 @@ def test_blocks_are_those_of_yosys(part, figures, shapes, packed):
         for n, (width, words, reads, lanes) in enumerate(shapes)
     }
     assert counted == made
+
+
+DEEP = [(128, 2304, 1), (80, 3000, 2)]
+"""Bits of a word, words, read ports."""
+
+
+def rom(name: str, width: int, words: int, ports: int) -> MemoryPlan:
+    """A read-only memory with random words."""
+    dtype, role = DType.from_width(2, False), MemoryRole(*[False] * 4)
+    use = MemoryUse(words, width, role, 2)
+    chosen = choose_kind(use, GENERIC)
+    kind, layout = kind_named(chosen), Layout((words, width // 2), (1, width // 2))
+    use = replace(use, latency=2 + kind.extra_latency(use, GENERIC))
+    contents = np.random.default_rng(words).integers(0, 4, layout.depth).astype(dtype.numpy())
+    planned = (
+        kind.pieces(use, GENERIC, ports),
+        kind.area(use, GENERIC, ports),
+        kind.style(use, ports),
+        contents,
+    )
+    return MemoryPlan(name, dtype, layout, chosen, (), role, tuple(range(ports)), use.latency, *planned)
+
+
+class Roms(wiring.Component):
+    """Read-only memories of these shapes, as a design builds them."""
+
+    def __init__(self, shapes: list[tuple[int, int, int]]) -> None:
+        self.roms = [rom(f"rom{n}", *shape) for n, shape in enumerate(shapes)]
+        super().__init__({"a": In(16), "q": Out(128)})
+
+    def elaborate(self, platform: object) -> Module:
+        m, total, address = Module(), Const(0, 128), Signal(16)
+        m.d.sync += address.eq(self.a)
+        for memory in self.roms:
+            built = kind_named(memory.kind).build(m, memory)
+            for port in memory.ports:
+                total = total ^ built.read(m, port, (address + 7 * port)[: memory.layout.address_width])
+        m.d.sync += self.q.eq(total)
+        return m
+
+
+def test_pieces_of_rom_are_those_of_yosys():
+    target: TargetDef = replace(part_named("ecp5-85k"), bram=MANY, lut=MANY, ff=MANY)
+    component = Roms(DEEP)
+    made = synthesize(component, target, place=False).by_memory
+    for memory in component.roms:
+        assert len(memory.pieces) > 1
+        assert made[memory.name] == memory.area.bram, memory.name

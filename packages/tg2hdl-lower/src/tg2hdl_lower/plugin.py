@@ -42,5 +42,5 @@ def tg2hdl_memory_kinds() -> list[MemoryKindDef]:
         MemoryKindDef(
             "run-constant", "one word that no kernel updates", f"{folder}.run_constant:RunConstant", 20
         ),
-        MemoryKindDef("banked", "ROM that is deeper than a block", f"{folder}.banked:BankedRom", 30),
+        MemoryKindDef("banked", "ROM that is deeper than a block", f"{folder}.block:BankedRom", 30),
     ]

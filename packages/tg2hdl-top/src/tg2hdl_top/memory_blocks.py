@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tg2hdl_ir.plugins.descriptors import FamilyDef
 from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.blocks import block_rams
 from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.plan import HardwarePlan
@@ -34,6 +35,13 @@ def memory_blocks(design: Design, family: FamilyDef | None = None, *, packed: bo
     members = {array.memory.name: array.members for array in design.arrays}
     found = {}
     for memory in design.built_memories:
+        if len(memory.pieces) > 1:
+            reads = len(memory.ports)
+            found[memory.name] = sum(
+                block_rams(piece.bits, piece.words, reads, family.memory, written=False)
+                for piece in memory.pieces
+            )
+            continue
         lane = lane_enables(memory, design, members.get(memory.name, (memory.name,)))
         use = replace(memory.use, words=memory.depth, lane=lane)
         found[memory.name] = kind_named(memory.kind).area(use, family, len(memory.ports)).bram

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from amaranth import Module
+from amaranth import Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Value
+from amaranth.lib.memory import Memory
 
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
-from tg2hdl_lower.memory.blocks import block_rams
+from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of_rom
 from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
-from tg2hdl_lower.memory.ram import Ram
+from tg2hdl_lower.memory.ram import Ram, registered
 from tg2hdl_lower.memory.use import MemoryUse
 
-__all__ = ["BlockRam"]
+__all__ = ["BankedRom", "BlockRam"]
 
 
 class BlockRam(MemoryKind):
-    """One array in block RAM; deeper than a block, a register follows the multiplexer of the blocks."""
+    """One array in block RAM, or a ROM in pieces; deeper than a block, a register follows the multiplexer of blocks."""
 
     def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
         """Whether the memory is too large for LUT RAM."""
@@ -29,21 +31,83 @@ class BlockRam(MemoryKind):
         """In the cycle of the address."""
         return 0, 0
 
+    def pieces(self, use: MemoryUse, family: FamilyDef, ports: int) -> tuple[Piece, ...]:
+        """Pieces of a read-only memory, where there is a cycle for output registers before their multiplexer."""
+        if use.role.is_rom and use.latency > 1:
+            return pieces_of_rom(use.width, use.words, max(1, ports), family.memory)
+        return super().pieces(use, family, ports)
+
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
-        """Blocks of all arrays."""
-        size, role = self.bank_words(use, family), use.role
+        """Blocks of all arrays, and LUTs of their multiplexers."""
+        role, pieces = use.role, self.pieces(use, family, ports)
         written = role.written or role.host_writes or role.streamed
-        banks = [min(size, use.words - start) for start in range(0, use.words, size)]
         counts = [
-            block_rams(use.width, words, ports, family.memory, written=written, lane=use.lane)
-            for words in banks
+            block_rams(p.bits, p.words, ports, family.memory, written=written, lane=use.lane) for p in pieces
         ]
-        return Area(bram=sum(counts))
+        return Area(bram=sum(counts), lut=max(1, ports) * (sum(p.bits for p in pieces) - use.width))
 
     def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
         """Block RAM by attribute."""
         return ArrayStyle("block")
 
     def build(self, m: Module, memory: MemoryPlan) -> BuiltMemory:
-        """Add an array."""
-        return Ram(m, memory)
+        """Add the arrays."""
+        return Ram(m, memory) if len(memory.pieces) == 1 else _Pieces(m, memory)
+
+
+class BankedRom(BlockRam):
+    """ROM of several blocks' depth, whose pieces are multiplexed after their output registers.
+
+    In one array the multiplexer would stand between the blocks and their registers, which could then not move into
+    the blocks.
+    """
+
+    def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
+        """Whether a read-only memory is deeper than a block, and there is a cycle for output registers."""
+        return use.words > family.memory.block_words and use.role.is_rom and use.latency > 1
+
+
+class _Pieces(BuiltMemory):
+    def __init__(self, m: Module, memory: MemoryPlan) -> None:
+        self.memory = memory
+        words = memory.words() or [0] * memory.depth
+        self.arrays: dict[Piece, Memory] = {}
+        for piece in memory.pieces:
+            mask = (1 << piece.bits) - 1
+            contents = [word >> piece.bit & mask for word in words[piece.word : piece.word + piece.words]]
+            array = Memory(
+                shape=unsigned(piece.bits),
+                depth=piece.words,
+                init=contents,
+                attrs={"ram_style": memory.style.ram_style},
+            )
+            m.submodules[f"memory_{memory.name}.bit{piece.bit}_from{piece.word}"] = array
+            self.arrays[piece] = array
+
+    def write(self, m: Module, address: Value, data: Value, enable: Value) -> None:
+        raise AssertionError("pieces are read-only")
+
+    def read(self, m: Module, number: int, address: Value) -> Value:
+        memory = self.memory
+        chosen = registered(m, address, memory.read_latency, f"{memory.name}_a{number}")
+        found: dict[int, list[tuple[int, Value]]] = {}
+        for piece, array in self.arrays.items():
+            port = array.read_port()
+            m.d.comb += port.addr.eq(address)
+            name = f"{memory.name}_r{number}_bit{piece.bit}_from{piece.word}"
+            data = registered(m, port.data, memory.read_latency - 1, name)
+            found.setdefault(piece.bit, []).append((piece.word, data))
+        top = len(address) - 1
+        word = Signal(memory.word_width, name=f"{memory.name}_r{number}")
+        m.d.comb += word.eq(Cat(_selected(parts, chosen, top) for _, parts in sorted(found.items())))
+        return word
+
+
+def _selected(parts: list[tuple[int, Value]], address: Value, bit: int) -> Value:
+    """The word at an address among those of pieces, given their first words, whose upper bits are equal."""
+    if len(parts) == 1:
+        return parts[0][1]
+    low, high = ([p for p in parts if p[0] >> bit & 1 == side] for side in (0, 1))
+    if not low or not high:
+        return _selected(low or high, address, bit - 1)
+    return Mux(address[bit], _selected(high, address, bit - 1), _selected(low, address, bit - 1))

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from tg2hdl_ir.plugins.descriptors import MemoryFigures
 
-__all__ = ["block_rams"]
+__all__ = ["LUTS_PER_BLOCK", "Piece", "block_rams", "pieces_of_rom"]
+
+LUTS_PER_BLOCK = 400
+"""LUTs that are worth a block RAM: about the ratio of both in the parts of an ECP5."""
+
+_LEAST_SPARED = 3
+"""Block RAMs that pieces must spare, as their multiplexer stands between the words and their readers."""
+
+
+class Piece(NamedTuple):
+    """Some bits of some words of a memory, in an array of their own.
+
+    Parameters
+    ----------
+    bit, bits : int
+        First bit in the word, and how many.
+    word, words : int
+        First word, a multiple of `words` rounded up to a power of two, and how many.
+    """
+
+    bit: int
+    bits: int
+    word: int
+    words: int
 
 
 @lru_cache(maxsize=1 << 16)
@@ -50,3 +74,44 @@ def _columns(width: int, bits: int, byte: int, lane: int) -> int:
     if bits < byte:  # each block has an enable
         return lanes * -(-lane // bits)
     return -(-lanes * -(-lane // byte) // (bits // byte))
+
+
+@lru_cache(maxsize=1 << 14)
+def pieces_of_rom(width: int, words: int, reads: int, figures: MemoryFigures) -> tuple[Piece, ...]:
+    """Arrays that hold a memory which nothing writes: all of it, unless several spare block RAMs.
+
+    Of 5,120 words of 128 bits, 64 block RAMs have 2 bits of all words each.  Pieces of 2,048, 2,048 and 1,024 words
+    of 126 bits, and one of all words of 2 bits, are 36.
+    """
+    whole = (Piece(0, width, 0, words),)
+    if not figures.whole_depth and words <= figures.block_words:
+        return whole  # the flow cuts by itself
+    ways = [_cut_words(0, width, words, reads, figures)]
+    for bits in sorted({bits for bits, _ in figures.block_modes if bits < width and width % bits}):
+        first = width // bits * bits
+        (cost, left), (other, right) = (
+            _cut_words(bit, count, words, reads, figures)
+            for bit, count in ((0, first), (first, width - first))
+        )
+        ways.append((cost + other, left + right))
+    best = min(ways, key=lambda way: way[0])[1]
+    spared = block_rams(width, words, reads, figures, written=False) - sum(
+        block_rams(piece.bits, piece.words, reads, figures, written=False) for piece in best
+    )
+    return best if spared >= _LEAST_SPARED or words > figures.block_words else whole
+
+
+def _cut_words(
+    bit: int, bits: int, words: int, reads: int, figures: MemoryFigures, word: int = 0
+) -> tuple[float, tuple[Piece, ...]]:
+    """Block RAMs of some words, with those that the LUTs of multiplexers are worth, and the pieces."""
+    whole = block_rams(bits, words, reads, figures, written=False)
+    best: tuple[float, tuple[Piece, ...]] = whole, (Piece(bit, bits, word, words),)
+    if words > figures.block_modes[0][1]:
+        size = 1 << ((words - 1).bit_length() - 1)
+        low, before = _cut_words(bit, bits, size, reads, figures, word)
+        high, after = _cut_words(bit, bits, words - size, reads, figures, word + size)
+        cut = low + high + bits * reads / LUTS_PER_BLOCK
+        if cut < best[0] or words > figures.block_words:
+            best = cut, before + after
+    return best

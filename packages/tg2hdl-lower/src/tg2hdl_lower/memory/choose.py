@@ -14,7 +14,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 
-__all__ = ["plan_memory", "with_ports", "with_ring"]
+__all__ = ["plan_memory", "with_kind", "with_ports", "with_ring"]
 
 
 def plan_memory(
@@ -63,7 +63,7 @@ def plan_memory(
         role,
         tuple(sorted(ports)),
         latency,
-        kind.bank_words(use, family),
+        kind.pieces(use, family, len(ports)),
         kind.area(use, family, len(ports)),
         kind.style(use, len(ports)),
         contents,
@@ -84,16 +84,19 @@ def _unplanned(
 
 def with_ring(memory: MemoryPlan, words: int, family: FamilyDef) -> MemoryPlan:
     """The memory with so many words at a time, a power of two, or with all (0); kernels are planned for its latency."""
-    use = replace(memory.use, words=words or memory.layout.words)
-    name = choose_kind(use, family)
-    kind = kind_named(name)
+    ring = replace(memory, ring=words)
+    return with_kind(ring, choose_kind(ring.use, family), family)
+
+
+def with_kind(memory: MemoryPlan, name: str, family: FamilyDef) -> MemoryPlan:
+    """The memory as one of this kind, with the same latency."""
+    kind, ports = kind_named(name), len(memory.ports)
     return replace(
         memory,
-        ring=words,
         kind=name,
-        bank_words=kind.bank_words(use, family),
-        area=kind.area(use, family, len(memory.ports)),
-        style=kind.style(use, len(memory.ports)),
+        pieces=kind.pieces(memory.use, family, ports),
+        area=kind.area(memory.use, family, ports),
+        style=kind.style(memory.use, ports),
     )
 
 
@@ -104,6 +107,4 @@ def with_ports(
     family: FamilyDef,
 ) -> MemoryPlan:
     """The memory with other read ports, at their cost."""
-    kind = kind_named(memory.kind)
-    area, style = kind.area(memory.use, family, len(ports)), kind.style(memory.use, len(ports))
-    return replace(memory, ports=ports, routes=routes, area=area, style=style)
+    return with_kind(replace(memory, ports=ports, routes=routes), memory.kind, family)

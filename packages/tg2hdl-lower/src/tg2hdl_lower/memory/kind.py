@@ -11,6 +11,7 @@ from amaranth.hdl import Value
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower.memory.blocks import Piece
 from tg2hdl_lower.memory.plan import ArrayStyle, MemoryPlan
 from tg2hdl_lower.memory.use import MemoryUse
 
@@ -40,9 +41,9 @@ class MemoryKind(ABC):
         """Read ports that the memory may have; unless a kind says otherwise, every port is a copy."""
         return family.memory.read_ports(use.bits)
 
-    def bank_words(self, use: MemoryUse, family: FamilyDef) -> int:
-        """Words of each array that the memory is built of."""
-        return use.words
+    def pieces(self, use: MemoryUse, family: FamilyDef, ports: int) -> tuple[Piece, ...]:
+        """Arrays that the memory is built of with so many read ports."""
+        return (Piece(0, use.width, 0, use.words),)
 
     def extra_latency(self, use: MemoryUse, family: FamilyDef) -> int:
         """Cycles from an address to its word beyond `MemoryUse.latency`."""

@@ -11,6 +11,7 @@ from amaranth.lib.memory import MemoryData
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import Area
+from tg2hdl_lower.memory.blocks import Piece
 from tg2hdl_lower.memory.layout import Layout, joined_lanes
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 
@@ -61,8 +62,8 @@ class MemoryPlan:
         Numbers of its read ports; the host reads through port 0.
     read_latency : int
         Cycles from an address to its word.
-    bank_words : int
-        Words of each array that it is built of.
+    pieces : tuple of Piece
+        Arrays that it is built of.
     area : Area
     style : ArrayStyle
     contents : ndarray, optional
@@ -83,7 +84,7 @@ class MemoryPlan:
     role: MemoryRole
     ports: tuple[int, ...]
     read_latency: int
-    bank_words: int
+    pieces: tuple[Piece, ...]
     area: Area
     style: ArrayStyle
     contents: npt.NDArray[Any] | None = None
@@ -142,6 +143,7 @@ class MemoryPlan:
         users += ["host writes"] * role.host_writes + ["host reads"] * role.host_reads
         banks = f" in each of {self.banks} banks" if self.banks > 1 else ""
         banks += f" in a ring of {self.ring}" if self.ring else ""
+        banks += f" in {len(self.pieces)} pieces" if len(self.pieces) > 1 else ""
         initial = ", initial contents" if self.contents is not None else ""
         return (
             f"{self.name}: {self.dtype} {self.layout}, {self.kind}, {self.layout.words} words of "

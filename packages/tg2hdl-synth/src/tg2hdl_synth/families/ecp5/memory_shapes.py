@@ -26,12 +26,15 @@ class SlicedMemory:
         Where it is in the RTLIL.
     width, depth : int
         Bits of a word, words.
+    written : bool
+        Whether it has a write port.
     """
 
     module: str
     name: str
     width: int
     depth: int
+    written: bool = False
 
     @property
     def slice_width(self) -> int:
@@ -50,10 +53,14 @@ def sliced_memories(top: Module, *, halves: bool) -> list[SlicedMemory]:
         bits: a port of 18 bits can have an output register, a port of 36 bits cannot.
     """
     found, figures = [], ECP5.memory
+    written = {cell.parameters["MEMID"] for cell in top.cells if cell.kind == "$memwr_v2"}
     for memory in top.memories.values():
+        if memory.attributes.get("ram_style") == "logic":
+            continue
         block = memory.width * memory.depth > figures.lut_bits and memory.depth > figures.lut_words
         if memory.depth > _WIDEST or (halves and block):
-            found.append(SlicedMemory(top.name, memory.name, memory.width, memory.depth))
+            has_port = f"\\{memory.name}" in written
+            found.append(SlicedMemory(top.name, memory.name, memory.width, memory.depth, has_port))
     return found
 
 

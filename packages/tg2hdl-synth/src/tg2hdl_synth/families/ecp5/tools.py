@@ -18,7 +18,6 @@ from tg2hdl_synth.families.ecp5.cell_models import bind_models
 from tg2hdl_synth.families.ecp5.estimate import ERRORS, estimated
 from tg2hdl_synth.families.ecp5.hard_registers import absorb_registers
 from tg2hdl_synth.families.ecp5.inverting_adders import with_inverting_adders
-from tg2hdl_synth.families.ecp5.memory_pieces import with_pieces
 from tg2hdl_synth.families.ecp5.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.families.ecp5.pll import pll, plls
 from tg2hdl_synth.families.ecp5.register_copies import copy_registers
@@ -94,16 +93,13 @@ class Ecp5(Family):
         pack_registers: bool | str = False,
         progress: Progress,
     ) -> Netlist:
-        """Map a design; deep memories of the top are cut into slices without a multiplexer, or ROMs into pieces."""
+        """Map a design; deep memories of the top are cut into slices without a multiplexer, if the part has so many."""
         rtlil = with_inverting_adders(free_collisions(rtlil))
         rtlil = with_soft_products(rtlil, soft_products(read_rtlil(rtlil), part.dsp))
         modules = read_rtlil(rtlil)
         deep = sliced_memories(modules[top_name(modules)], halves=bool(pack_registers))
         if sum(_blocks(memory) for memory in deep) > part.bram:
-            deep = []
-            if not pack_registers:  # whose words go straight to their registers
-                rtlil, deep = with_pieces(rtlil)
-                modules = read_rtlil(rtlil)
+            deep = [memory for memory in deep if not memory.written]
 
         def synthesized(*, wide: bool) -> Netlist:
             commands, libraries = _commands(modules, deep, bool(pack_registers), wide)

@@ -1,0 +1,96 @@
+"""A ROM in pieces takes fewer block RAMs, and each port reads the words of the ROM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from amaranth import Module, Signal
+from amaranth.sim import Simulator
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_lower.families import GENERIC
+from tg2hdl_lower.memory.block import BlockRam
+from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of_rom
+from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_lower.memory.lut import luts_of_rom
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
+
+FIGURES = GENERIC.memory
+
+
+def rom(name: str, width: int, words: int, ports: int) -> MemoryPlan:
+    """A read-only memory with random words."""
+    dtype, role = DType.from_width(2, False), MemoryRole(*[False] * 4)
+    use = MemoryUse(words, width, role, 2)
+    chosen = choose_kind(use, GENERIC)
+    kind, layout = kind_named(chosen), Layout((words, width // 2), (1, width // 2))
+    use = replace(use, latency=2 + kind.extra_latency(use, GENERIC))
+    contents = np.random.default_rng(words).integers(0, 4, layout.depth).astype(dtype.numpy())
+    planned = (
+        kind.pieces(use, GENERIC, ports),
+        kind.area(use, GENERIC, ports),
+        kind.style(use, ports),
+        contents,
+    )
+    return MemoryPlan(name, dtype, layout, chosen, (), role, tuple(range(ports)), use.latency, *planned)
+
+
+@pytest.mark.parametrize(
+    ("width", "words", "ports", "blocks", "cuts"),
+    [
+        (128, 1024, 1, (8, 8), [(0, 128, 0, 1024)]),
+        # One block RAM less would not be worth the multiplexer.
+        (36, 3456, 1, (9, 9), [(0, 36, 0, 3456)]),
+        (128, 2304, 1, (32, 19), [(0, 126, 0, 2048), (0, 126, 2048, 256), (126, 2, 0, 2304)]),
+        (128, 4064, 2, (32, 29), [(0, 108, 0, 2048), (0, 108, 2048, 2016), (108, 20, 0, 4064)]),
+        (8, 40000, 1, (24, 20), [(0, 8, 0, 16384), (0, 8, 16384, 16384), (0, 8, 32768, 7232)]),
+    ],
+)
+def test_pieces_spare_block_rams(width, words, ports, blocks, cuts):
+    found = pieces_of_rom(width, words, ports, FIGURES)
+    assert found == tuple(Piece(*cut) for cut in cuts)
+    counted = sum(block_rams(p.bits, p.words, ports, FIGURES, written=False) for p in found)
+    assert (block_rams(width, words, ports, FIGURES, written=False), counted) == blocks
+    assert sum(p.bits * p.words for p in found) == width * words
+
+
+def test_only_roms_with_a_register_behind_them_are_cut():
+    use = MemoryUse(2304, 128, MemoryRole(*[False] * 4), 2)
+    kind = BlockRam()
+    assert len(kind.pieces(use, GENERIC, 1)) == 3
+    for other in (replace(use, latency=1), replace(use, role=MemoryRole())):
+        assert kind.pieces(other, GENERIC, 1) == (Piece(0, 128, 0, 2304),)
+
+
+@pytest.mark.parametrize(("width", "words"), [(128, 2304), (20, 40000)])
+def test_each_port_reads_the_words(width, words):
+    memory = rom("table", width, words, 2)
+    assert len(memory.pieces) > 1
+    m, addresses = Module(), [Signal(memory.layout.address_width) for _ in memory.ports]
+    built = kind_named(memory.kind).build(m, memory)
+    outputs = [built.read(m, port, address) for port, address in zip(memory.ports, addresses, strict=True)]
+    cuts = {a for piece in memory.pieces for a in (piece.word, piece.word + piece.words - 1)}
+    chosen = sorted(cuts | {*range(0, words, 997)})
+    expected = memory.words()
+
+    async def bench(ctx):
+        for one, other in zip(chosen, reversed(chosen), strict=True):
+            ctx.set(addresses[0], one)
+            ctx.set(addresses[1], other)
+            await ctx.tick().repeat(memory.read_latency)
+            assert [ctx.get(output) for output in outputs] == [expected[one], expected[other]]
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_luts_of_a_rom():
+    # Two bits are equal, one never changes, and one is that of another with other words.
+    assert luts_of_rom([0b0011, 0b1000, 0b0000], 4) == 2
+    assert luts_of_rom([n & 1 for n in range(40)], 2) == 3

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from several_kernels import chain, inputs_of, moving
 from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_top import CompileOptions, compile_program, shared_memories
+from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_top import CompileOptions, compile_program, region_places, shared_memories
 from tg2hdl_top.lifetimes import ALWAYS, Span, lifetimes
 from tg2hdl_top.memory_blocks import memory_blocks
+from tg2hdl_top.region_places import RegionPlaces
 from tg2hdl_top.testing import I8, I32, buffer, gemv, golden, simulate
 
 SIZE = 600
@@ -58,11 +61,78 @@ def test_a_region_that_is_shared_too_early_gives_wrong_bits(monkeypatch, early):
             for name, found in spans.items()
         }
 
-    monkeypatch.setattr(shared_memories, "lifetimes", shorter)
+    monkeypatch.setattr(region_places, "lifetimes", shorter)
     program = backward_chain()
     design, inputs = compile_program(program, SERIAL), inputs_of(program)
     (found,), _ = simulate(design, inputs)
     assert np.array_equal(found, golden(program, inputs)[0]) == (not early)
+
+
+def elementwise_chain() -> ProgramIR:
+    """Each kernel writes an element after it has read that of the one before, in the same iteration."""
+    return chain(*(moving(SIZE, [FORWARD], FORWARD, op) for op in ("add", "sub", "max", "add")), size=SIZE)
+
+
+def test_a_result_takes_the_place_of_what_it_replaces():
+    program = elementwise_chain()
+    _, before, after = same_without(program, SERIAL, inputs_of(program))
+    # x stays, and all others have one place.
+    assert (before, after) == (10, 4)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        moving(SIZE, [FORWARD], BACKWARD),
+        moving(SIZE, [FORWARD, BACKWARD], FORWARD),
+        moving(SIZE, [(SIZE, 1, 0)], (2 * SIZE, 1, 0)),
+    ],
+    ids=["other-order", "two-orders", "other-size"],
+)
+def test_what_is_written_before_it_has_been_read_keeps_its_place(second):
+    first = moving(SIZE, [FORWARD], FORWARD)
+    sources, size = len(second.buffers) - 1, second.buffers[0].depth
+    buffers = (
+        buffer("x", "input", size=SIZE),
+        buffer("t", "temporary", size=SIZE),
+        buffer("y", "output", size=size),
+    )
+    program = ProgramIR(
+        "kept", buffers, (KernelCall(first, (1, 0)), KernelCall(second, (2, *[1] * sources))), (2,)
+    )
+    places = RegionPlaces(compile_program(program, replace(SERIAL, share_memories=False)))
+    t, y = (next(m for m in places.design.buffers if m.name == name) for name in "ty")
+    assert places.first_words([t, y], aligned=True) != (0, 0)
+
+
+@pytest.mark.parametrize(("later", "meets"), [(17, False), (18, True), (27, True), (36, False)])
+def test_a_word_is_not_read_while_some_of_its_lanes_are_written(monkeypatch, later, meets):
+    """Steps of nine cycles for each of four lanes; that of two steps before is written after 18 cycles."""
+
+    class Steps:
+        steps = np.arange(32)
+
+        def of(self, _):
+            return self.steps // 4
+
+    monkeypatch.setattr(region_places, "steps_of", lambda *_: [Steps()])
+    plan = SimpleNamespace(
+        ii=9,
+        layouts={0: Layout((32,), (4,))},
+        placement=lambda number: SimpleNamespace(issue=number),
+        port_registers=SimpleNamespace(delay=lambda _: 0),
+    )
+    load, store = (SimpleNamespace(number=cycle, address=0, buffer=0) for cycle in (0, later))
+    assert region_places._meet(plan, None, [load], [store]) == meets
+
+
+def test_a_place_that_is_taken_too_early_gives_wrong_bits(monkeypatch):
+    monkeypatch.setattr(region_places, "_same_elements", lambda *_: True)
+    monkeypatch.setattr(region_places, "_meet", lambda *_: False)
+    program = backward_chain()
+    inputs = inputs_of(program)
+    (found,), _ = simulate(compile_program(program, SERIAL), inputs)
+    assert not np.array_equal(found, golden(program, inputs)[0])
 
 
 def test_an_input_keeps_its_words():
@@ -119,6 +189,20 @@ def test_rom_of_other_widths_are_stacked():
     assert len(widths) > 1
     assert rom.memory.word_width == max(widths)
     assert after < before
+
+
+def test_roms_of_few_words_are_made_of_luts(monkeypatch):
+    program, inputs = dense([(64, 16, I8)])
+    options = CompileOptions(schedule="serial", multipliers=16)
+    assert compile_program(program, options).memory(1).kind == "block"
+    monkeypatch.setattr(shared_memories, "BLOCKS_TO_SPARE", 0)
+    design, before, after = same_without(program, options, inputs)
+    assert design.memory(1).kind == "lut"
+    assert design.memory(1).style.ram_style == "logic"
+    assert (before, after) == (3, 0)
+    (decision,) = (d for d in design.decisions if d.rewrite == "share-memories")
+    assert decision.chosen.name == "memories that buffers share, and 1 ROM in LUTs"
+    assert decision.chosen.note == f"{after} block RAMs, about 192 LUTs more"
 
 
 def test_loadable_weights_have_memories_of_their_own():

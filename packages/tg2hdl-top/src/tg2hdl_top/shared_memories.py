@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, count
@@ -12,24 +12,34 @@ from tg2hdl_ir.plugins.descriptors import FamilyDef
 from tg2hdl_lower.decisions import Alternative, Decision
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.array import MemoryArray, joined_array
+from tg2hdl_lower.memory.blocks import LUTS_PER_BLOCK
+from tg2hdl_lower.memory.choose import with_kind
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.lut import luts_of_rom
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.memory.use import MemoryUse
 from tg2hdl_top.design import Design
-from tg2hdl_top.lifetimes import lifetimes, run_times
+from tg2hdl_top.lifetimes import run_times
 from tg2hdl_top.memory_blocks import lane_enables, memory_blocks
+from tg2hdl_top.region_places import RegionPlaces
 from tg2hdl_top.sequencer.plan import read_use, write_use
 
 __all__ = ["with_shared_memories"]
 
-LUTS_PER_BLOCK = 400
-"""LUTs that are worth a block RAM: about the ratio of both in the parts of an ECP5."""
+LUTS_PER_SPARED = 200
+"""LUTs that a ROM in LUTs may take for each block RAM that it spares; designs are short of both."""
+
+MOST_WORDS_IN_LUTS = 256
+"""Words of a ROM in LUTs."""
+
+_TABLES = (0, 32, 64, 128, 256, 512)
+"""Most LUTs of a ROM that is made of them: each is tried."""
+
+BLOCKS_TO_SPARE = 28
+"""Block RAMs that each part has: half of those of the smallest ECP5; designs with fewer have no ROM moved to LUTs."""
 
 LUTS_PER_BIT = 0.67
 """LUTs that select a bit among several sources, for each of them: two gated bits are a LUT, and so is their OR."""
-
-_STRIDES = 8
-"""Strides of the smallest buffer where addresses are added: fewer bits to add, and little is lost."""
 
 
 @dataclass(frozen=True)
@@ -75,24 +85,26 @@ class _Joined:
 def with_shared_memories(design: Design) -> Design:
     """The design with as few block RAMs as joining its memories makes; bits of results and cycles stay.
 
-    Units are joined greedily: the pair that spares most is first.
+    Units are joined greedily: the pair that spares most is first; then groups go whose units are cheaper in others.
+    ROMs of few words are made of LUTs where that spares block RAMs.
     """
     if not design.options.share_memories or design.sequencer.interval or design.streams_weights:
         return design
     search = _Search(design)
-    groups = search.groups()
-    return design if not any(search.improves(g) for g in groups) else search.applied(groups)
+    tables, groups = search.best()
+    if not tables and not any(search.improves(g) for g in groups):
+        return design
+    return search.applied(groups, tables)
 
 
 class _Search:
     def __init__(self, design: Design) -> None:
         self.design = design
         self.family: FamilyDef = family_named(design.options.target)
-        self.lives = lifetimes(design)
+        self.places = RegionPlaces(design)
         self.times = run_times(design)
         self.accesses = [call.accesses() for call in design.program.calls]
         self._known: dict[frozenset[str], _Joined | None] = {}
-        self._meeting: dict[tuple[str, str], bool] = {}
 
     @cached_property
     def units(self) -> list[_Unit]:
@@ -126,9 +138,22 @@ class _Search:
 
     # Which units share a memory
 
-    def groups(self) -> list[list[_Unit]]:
+    def best(self) -> tuple[dict[str, int], list[list[_Unit]]]:
+        """ROMs that are made of LUTs, with how many, and the other units in groups that share a memory."""
+        few = sum(unit.blocks for unit in self.units) < BLOCKS_TO_SPARE
+        luts = {} if few else {unit.memory.name: _luts_of_table(unit) for unit in self.units}
+        ways = []
+        for most in _TABLES if any(luts.values()) else (0,):
+            tables = {name: count for name, count in luts.items() if 0 < count <= most}
+            groups = self.groups([unit for unit in self.units if unit.memory.name not in tables])
+            ways.append(
+                (sum(map(self._cost, groups)) + sum(tables.values()) / LUTS_PER_SPARED, tables, groups)
+            )
+        return min(ways, key=lambda way: way[0])[1:]
+
+    def groups(self, units: Sequence[_Unit]) -> list[list[_Unit]]:
         """Units that share a memory."""
-        groups = [[unit] for unit in self.units]
+        groups = [[unit] for unit in units]
         saved = {(id(a), id(b)): self._saved(a, b) for a, b in combinations(groups, 2) if _alike(a[0], b[0])}
         while saved:
             (first, second), most = max(saved.items(), key=lambda item: item[1])
@@ -142,6 +167,25 @@ class _Search:
             groups = [g for g in groups if id(g) not in gone]
             saved |= {(id(g), id(joined)): self._saved(g, joined) for g in groups if _alike(g[0], joined[0])}
             groups.append(joined)
+        return self._fewer(groups)
+
+    def _fewer(self, groups: list[list[_Unit]]) -> list[list[_Unit]]:
+        """Groups without those whose units are cheaper in the others."""
+        for group in sorted(groups, key=len):
+            rest = [list(other) for other in groups if other is not group]
+            before = self._cost(group) + sum(map(self._cost, rest))
+            for unit in group:
+                found = [
+                    (joined.cost - self._cost(other), number)
+                    for number, other in enumerate(rest)
+                    if _alike(unit, other[0]) and (joined := self.joined([*other, unit])) is not None
+                ]
+                if not found:
+                    break
+                rest[min(found)[1]].append(unit)
+            else:
+                if sum(map(self._cost, rest)) < before:
+                    return self._fewer(rest)
         return groups
 
     def _saved(self, one: Sequence[_Unit], other: Sequence[_Unit]) -> float:
@@ -192,17 +236,17 @@ class _Search:
             slower = kind.extra_latency(use, self.family) != kind.extra_latency(before.use, self.family)
             if slower or choose_kind(replace(use, lane=0), self.family) != "block":
                 return None
-            blocks = kind.area(use, self.family, ports).bram
-            return _Joined(bases, ports, adds, blocks, self._luts(group, width, words, adds))
+            area = kind.area(use, self.family, ports)
+            return _Joined(bases, ports, adds, area.bram, area.lut + self._luts(group, width, words, adds))
 
-        places = [made(self._places(members, aligned=True), False)]
+        places = [made(self.places.first_words(members, aligned=True), False)]
         if len(members) > 1:
-            places.append(made(self._places(members, aligned=False), True))
+            places.append(made(self.places.first_words(members, aligned=False), True))
         found = [place for place in places if place is not None]
         return min(found, key=lambda place: (place.cost, place.adds)) if found else None
 
     def _clash(self, group: Sequence[_Unit]) -> bool:
-        """Whether a call writes several units, or calls of two units run at the same time."""
+        """Whether a call writes several units, or calls that run at the same time read two units, or write them."""
         writers: set[int] = set()
         for unit in group:
             if writers & unit.writers:
@@ -210,12 +254,12 @@ class _Search:
             writers |= unit.writers
         if not (self.design.sequencer.starts or self.design.sequencer.followers):
             return False
-        users = [unit.readers | unit.writers for unit in group]
         return any(
             self.times[k].meets(self.times[n])
-            for a, b in combinations(users, 2)
-            for k in a
-            for n in b
+            for a, b in combinations(group, 2)
+            for one, other in ((a.readers, b.readers), (a.writers, b.writers))
+            for k in one
+            for n in other
             if k != n
         )
 
@@ -243,36 +287,10 @@ class _Search:
         sources = width * max(0, len(writers) - 1) + bits * (len(readers) + len(writers))
         return LUTS_PER_BIT * sources + (bits * (len(readers) + len(writers)) if adds else 0)
 
-    def _places(self, members: Sequence[MemoryPlan], *, aligned: bool) -> tuple[int, ...]:
-        """First words: the largest buffer first, each where nothing is that is needed at the same time."""
-        stride = 1 << (max(1, min(m.layout.words for m in members) // _STRIDES).bit_length() - 1)
-        placed: list[tuple[int, int]] = []
-        for number in sorted(range(len(members)), key=lambda n: -members[n].layout.words):
-            words = members[number].layout.words
-            step = 1 << (words - 1).bit_length() if aligned else stride
-            taken = sorted(
-                (base, base + members[n].layout.words)
-                for n, base in placed
-                if self._meet(members[n].name, members[number].name)
-            )
-            base = 0
-            for start, end in taken:
-                if base + words <= start:
-                    break
-                base = max(base, -(-end // step) * step)
-            placed.append((number, base))
-        return tuple(base for _, base in sorted(placed))
-
-    def _meet(self, one: str, other: str) -> bool:
-        key = (one, other) if one < other else (other, one)
-        if key not in self._meeting:
-            self._meeting[key] = any(a.meets(b) for a in self.lives[one] for b in self.lives[other])
-        return self._meeting[key]
-
     # The design with them
 
-    def applied(self, groups: Sequence[Sequence[_Unit]]) -> Design:
-        """The design whose memories are joined."""
+    def applied(self, groups: Sequence[Sequence[_Unit]], tables: Mapping[str, int]) -> Design:
+        """The design whose memories are joined, and which has these ROMs in LUTs."""
         design = self.design
         names = {memory.name for memory in design.built_memories}
         fresh = (name for n in count() if (name := f"shared{n}") not in names)
@@ -287,10 +305,16 @@ class _Search:
             made.append(array)
             uses |= renamed
             gone |= {unit.memory.name for unit in group}
-        arrays = (*(a for a in design.arrays if a.memory.name not in gone), *made)
+        kept = [a for a in design.arrays if a.memory.name not in gone]
+        arrays = (*(replace(a, memory=self._placed(a.memory, tables)) for a in kept), *made)
         windows = tuple(replace(w, use=uses.get((w.kernel, w.use), w.use)) for w in design.sequencer.windows)
-        shared = replace(design, arrays=arrays, sequencer=replace(design.sequencer, windows=windows))
-        return replace(shared, decisions=(*design.decisions, self._decision(shared, groups)))
+        sequencer = replace(design.sequencer, windows=windows)
+        buffers = tuple(self._placed(memory, tables) for memory in design.buffers)
+        shared = replace(design, buffers=buffers, arrays=arrays, sequencer=sequencer)
+        return replace(shared, decisions=(*design.decisions, self._decision(shared, groups, tables)))
+
+    def _placed(self, memory: MemoryPlan, tables: Collection[str]) -> MemoryPlan:
+        return with_kind(memory, "lut", self.family) if memory.name in tables else memory
 
     def _array(
         self, name: str, group: Sequence[_Unit], joined: _Joined
@@ -313,21 +337,24 @@ class _Search:
         array = joined_array(name, members, joined.bases, joined.ports, table, self.family, adds=joined.adds)
         return array, uses
 
-    def _decision(self, shared: Design, groups: Sequence[Sequence[_Unit]]) -> Decision:
+    def _decision(
+        self, shared: Design, groups: Sequence[Sequence[_Unit]], tables: Mapping[str, int]
+    ) -> Decision:
         before, after = (sum(memory_blocks(each, self.family).values()) for each in (self.design, shared))
-        luts = sum(
+        luts = sum(tables.values()) + sum(
             max(0.0, joined.luts - sum(self._alone(unit) for unit in group))
             for group in groups
             if len(group) > 1 and (joined := self.joined(group)) is not None
         )
+        name = "memories that buffers share"
+        if tables:
+            name += f", and {len(tables)} ROM{'' if len(tables) == 1 else 's'} in LUTs"
         return Decision(
             "share-memories",
             self.design.program.name,
             (
                 Alternative("a memory for each buffer", None, f"{before:,} block RAMs"),
-                Alternative(
-                    "memories that buffers share", None, f"{after:,} block RAMs, about {luts:,.0f} LUTs more"
-                ),
+                Alternative(name, None, f"{after:,} block RAMs, about {luts:,.0f} LUTs more"),
             ),
             1,
             "their contents are not needed at the same time, or no kernel reads both",
@@ -337,6 +364,14 @@ class _Search:
     def _alone(self, unit: _Unit) -> float:
         joined = self.joined([unit])
         return 0.0 if joined is None else joined.luts
+
+
+def _luts_of_table(unit: _Unit) -> int:
+    """LUTs of a ROM that may be made of them; 0 for another memory."""
+    memory = unit.memory
+    if not memory.role.is_rom or memory.layout.words > MOST_WORDS_IN_LUTS:
+        return 0
+    return len(memory.ports) * luts_of_rom(memory.words(), memory.word_width)
 
 
 def _alike(one: _Unit, other: _Unit) -> bool:

@@ -90,6 +90,25 @@ def test_each_port_reads_the_words(width, words):
     simulator.run()
 
 
+def test_a_port_may_read_the_first_pieces_only():
+    """Regions of shared memories that begin at 0 have addresses of fewer bits."""
+    memory = rom("table", 128, 2304, 1)
+    m, address = Module(), Signal(11)
+    output = kind_named(memory.kind).build(m, memory).read(m, 0, address)
+    expected = memory.words()
+
+    async def bench(ctx):
+        for word in (0, 1, 2047):
+            ctx.set(address, word)
+            await ctx.tick().repeat(memory.read_latency)
+            assert ctx.get(output) == expected[word]
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
 def test_luts_of_a_rom():
     # Two bits are equal, one never changes, and one is that of another with other words.
     assert luts_of_rom([0b0011, 0b1000, 0b0000], 4) == 2

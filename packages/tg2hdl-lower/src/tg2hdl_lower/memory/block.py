@@ -92,6 +92,8 @@ class _Pieces(BuiltMemory):
         chosen = registered(m, address, memory.read_latency, f"{memory.name}_a{number}")
         found: dict[int, list[tuple[int, Value]]] = {}
         for piece, array in self.arrays.items():
+            if piece.word >> len(address):
+                continue  # no address of this port is that large
             port = array.read_port()
             m.d.comb += port.addr.eq(address)
             name = f"{memory.name}_r{number}_bit{piece.bit}_from{piece.word}"

@@ -191,6 +191,18 @@ def test_rom_of_other_widths_are_stacked():
     assert after < before
 
 
+def test_places_belong_to_buffers_in_any_order(monkeypatch):
+    groups = shared_memories._Search.groups
+    monkeypatch.setattr(
+        shared_memories._Search, "groups", lambda *args: [group[::-1] for group in groups(*args)]
+    )
+    program, inputs = dense([(200, 20, I8), (20, 200, I32), (120, 20, I32)])
+    options = CompileOptions(schedule="serial", multipliers=20, share_kernels=False)
+    design, _, _ = same_without(program, options, inputs)
+    (rom,) = (a for a in design.arrays if a.memory.role.is_rom)
+    assert len(rom.members) == 3
+
+
 def test_roms_of_few_words_are_made_of_luts(monkeypatch):
     program, inputs = dense([(64, 16, I8)])
     options = CompileOptions(schedule="serial", multipliers=16)

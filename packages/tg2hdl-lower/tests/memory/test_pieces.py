@@ -66,7 +66,7 @@ def test_only_roms_with_a_register_behind_them_are_cut():
         assert kind.pieces(other, GENERIC, 1) == (Piece(0, 128, 0, 2304),)
 
 
-@pytest.mark.parametrize(("width", "words"), [(128, 2304), (20, 40000)])
+@pytest.mark.parametrize(("width", "words"), [(128, 2304), (128, 4470), (20, 40000)])
 def test_each_port_reads_the_words(width, words):
     memory = rom("table", width, words, 2)
     assert len(memory.pieces) > 1

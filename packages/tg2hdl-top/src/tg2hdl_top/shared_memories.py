@@ -69,8 +69,17 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Joined:
-    """How a group of units would share a memory."""
+    """How a group of units would share a memory.
 
+    Parameters
+    ----------
+    units : tuple of _Unit
+        The group in the order of `bases` and of ports.
+    bases : tuple of int
+        First word of each member of the units.
+    """
+
+    units: tuple[_Unit, ...]
     bases: tuple[int, ...]
     ports: int
     adds: bool
@@ -211,7 +220,7 @@ class _Search:
         if key not in self._known:
             found = self._joined(group)
             if len(group) == 1 and (found is None or found.blocks > group[0].blocks):
-                found = _Joined((), 0, False, group[0].blocks, 0.0)  # as planned
+                found = _Joined((*group,), (), 0, False, group[0].blocks, 0.0)  # as planned
             self._known[key] = found
         return self._known[key]
 
@@ -237,7 +246,8 @@ class _Search:
             if slower or choose_kind(replace(use, lane=0), self.family) != "block":
                 return None
             area = kind.area(use, self.family, ports)
-            return _Joined(bases, ports, adds, area.bram, area.lut + self._luts(group, width, words, adds))
+            luts = area.lut + self._luts(group, width, words, adds)
+            return _Joined((*group,), bases, ports, adds, area.bram, luts)
 
         places = [made(self.places.first_words(members, aligned=True), False)]
         if len(members) > 1:
@@ -301,7 +311,7 @@ class _Search:
             joined = self.joined(group)
             if joined is None or not self.improves(group):
                 continue
-            array, renamed = self._array(next(fresh), group, joined)
+            array, renamed = self._array(next(fresh), joined)
             made.append(array)
             uses |= renamed
             gone |= {unit.memory.name for unit in group}
@@ -316,13 +326,11 @@ class _Search:
     def _placed(self, memory: MemoryPlan, tables: Collection[str]) -> MemoryPlan:
         return with_kind(memory, "lut", self.family) if memory.name in tables else memory
 
-    def _array(
-        self, name: str, group: Sequence[_Unit], joined: _Joined
-    ) -> tuple[MemoryArray, dict[tuple[int, str], str]]:
+    def _array(self, name: str, joined: _Joined) -> tuple[MemoryArray, dict[tuple[int, str], str]]:
         """A memory, and the names of its ports by call and former name."""
         routes: list[tuple[Slot, int, int]] = []
         uses: dict[tuple[int, str], str] = {}
-        for unit, first in zip(group, self._ports(group)[0], strict=True):
+        for unit, first in zip(joined.units, self._ports(joined.units)[0], strict=True):
             memory = unit.memory
             number = {port: first + n for n, port in enumerate(memory.ports)}
             for slot in memory.slots:
@@ -332,7 +340,7 @@ class _Search:
                         before = memory.port_of(slot, port.number)
                         uses[slot[0], read_use(memory.name, before)] = read_use(name, number[before])
                         routes.append((slot, port.number, number[before]))
-        members = [member for unit in group for member in unit.members]
+        members = [member for unit in joined.units for member in unit.members]
         table = tuple(dict.fromkeys(route for route in routes if route[1] != route[2]))
         array = joined_array(name, members, joined.bases, joined.ports, table, self.family, adds=joined.adds)
         return array, uses

@@ -173,10 +173,12 @@ def joined_array(
         width = max(member.word_width for member in members)
         dtype = DType.from_width(gcd(_READ_ONLY_LANE, *(member.word_width for member in members)), False)
         lanes = width // dtype.bit_width
-        packed = np.zeros((words, lanes), np.uint64)
+        packed, taken = np.zeros((words, lanes), np.uint64), np.zeros(words, np.int64)
         for base, member in zip(bases, members, strict=True):
+            taken[base : base + member.layout.words] += 1
             for number, word in enumerate(member.words()):
                 packed[base + number] = _lanes_of(word, lanes, dtype.bit_width)
+        assert taken.max() == 1, "each word of a ROM belongs to one buffer"
         contents = dtype.bits_to_array(packed.reshape(-1))
     kind = kind_named(members[0].kind)
     use = MemoryUse(words, lanes * dtype.bit_width, role, members[0].read_latency)

@@ -108,15 +108,17 @@ def _cycle(plan: HardwarePlan, access: Load | Store) -> int:
 def _meet(plan: HardwarePlan, leaf: LeafPlan, loads: Sequence[Load], stores: Sequence[Store]) -> bool:
     """Whether a word may be read in the cycle in which another step writes some of its lanes."""
     words = plan.layouts[stores[0].buffer].words
-    found: tuple[list[npt.NDArray[np.int64]], ...] = ([], [])
-    for steps in steps_of(plan, leaf):
-        for mine, accesses in zip(found, (loads, stores), strict=True):
+    places: list[npt.NDArray[np.int64]] = []
+    for accesses in (loads, stores):
+        found = []
+        for steps in steps_of(plan, leaf):
             for access in accesses:
                 address = steps.of(access.address)
                 if address is None:
                     return True
-                mine.append((steps.steps * plan.ii + _cycle(plan, access)) * words + address)
-    return bool(np.intersect1d(*map(np.concatenate, found)).size)
+                found.append((steps.steps * plan.ii + _cycle(plan, access)) * words + address)
+        places.append(np.concatenate(found))
+    return bool(np.intersect1d(places[0], places[1]).size)
 
 
 def _same_elements(kernel: KernelIR, reads: Collection[int], writes: Collection[int], elements: int) -> bool:

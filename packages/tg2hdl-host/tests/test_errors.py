@@ -486,7 +486,8 @@ CASES = {
         lambda _: failed(Fault("no answer", "run")),
         LinkError,
         "fake: no answer, 6 times\n  at: run\n"
-        "  hint: check cable, power and baud rate, and that the board holds a design with this port",
+        "  hint: check cable, power and baud rate, and that the board holds a design with this port; "
+        "`tg2hdl loopback` tells which",
     ),
 }
 

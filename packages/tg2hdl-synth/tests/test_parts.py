@@ -128,7 +128,7 @@ def test_plugin_is_light_and_registered():
     points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     assert "tg2hdl_synth.plugin" in {p.value for p in points}
     assert [c.name for c in tg2hdl_commands()] == ["synth", "bench"]
-    assert sum(len(family.parts) for family in tg2hdl_families()) == 7
+    assert sum(len(family.parts) for family in tg2hdl_families()) == 8
 
 
 def test_names_in_a_kernel():

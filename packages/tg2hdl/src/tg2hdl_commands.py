@@ -42,6 +42,9 @@ def tg2hdl_commands() -> list[CommandDef]:
         CommandDef(
             "export", "Write a model as a core for LiteX, Vivado and others.", "tg2hdl.cli.export:export"
         ),
+        CommandDef(
+            "loopback", "Tell a dead cable from a dead design on a board.", "tg2hdl.cli.loopback:loopback"
+        ),
         CommandDef("program", "Load a built bitstream into a board.", "tg2hdl.cli.program:program"),
         CommandDef("serve", "Simulate a built design behind a socket.", "tg2hdl.cli.serve:serve_command"),
         CommandDef(

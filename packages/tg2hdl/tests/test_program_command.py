@@ -2,11 +2,17 @@
 
 import json
 import os
+import sys
+import tty
+from contextlib import suppress
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from tg2hdl.cli import cli
+from tg2hdl_ir.plugins.descriptors import BoardDef
 
 FACTS = {"id": "0" * 16, "design": "m", "buffers": [], "board": "ulx3s-12f", "bitstream": "ulx3s-12f.bit"}
 
@@ -41,6 +47,122 @@ def test_a_bitstream_is_loaded(folder, tmp_path, monkeypatch):
     assert result.exception is None
     assert "ulx3s-12f holds m until its power goes off" in result.output
     assert (tmp_path / "called").read_text().split() == ["-b", "ulx3s", f"{folder}/ulx3s-12f.bit"]
+
+
+def board(folder, name):
+    (folder / "device.json").write_text(json.dumps(FACTS | {"board": name}))
+
+
+def test_the_flash_memory_is_written(folder, tmp_path, monkeypatch):
+    loader(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/called')
+    board(folder, "icebreaker-up5k")
+    result = run("program", "--flash", folder)
+    assert result.exception is None
+    assert "icebreaker-up5k holds m in its flash memory, from which it starts" in result.output
+    expected = ["-b", "ice40_generic", "--write-flash", f"{folder}/ulx3s-12f.bit"]
+    assert (tmp_path / "called").read_text().split() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message", "hint"),
+    [
+        (
+            "icebreaker-up5k",
+            [],
+            "icebreaker-up5k is loaded by its flash memory only",
+            "tg2hdl program --flash ~",
+        ),
+        (
+            "orangecrab-25f",
+            [],
+            "orangecrab-25f is loaded by its flash memory only",
+            "tg2hdl program --flash ~; hold the button while you connect the cable, which starts the boot loader (DFU)",
+        ),
+        (
+            "icesugar",
+            ["--flash"],
+            "openFPGALoader has no name for icesugar",
+            "copy the bitstream to the drive that the board shows, or use icesprog",
+        ),
+        (
+            "boards:Mine",
+            [],
+            "openFPGALoader has no name for boards:Mine",
+            "give one of `openFPGALoader --list-boards` with --loader",
+        ),
+        (
+            "orangecrab-25f",
+            ["--flash"],
+            "openFPGALoader failed with exit status 9",
+            "hold the button while you connect the cable, which starts the boot loader (DFU)",
+        ),
+    ],
+)
+def test_no_success_that_cannot_be(folder, tmp_path, monkeypatch, name, options, message, hint):
+    loader(tmp_path, monkeypatch, "exit 9")
+    board(folder, name)
+    error = run("program", *options, folder).exception
+    assert error.message == message
+    assert error.hint == hint.replace("~", str(folder))
+
+
+def test_a_board_without_flash(folder, monkeypatch):
+    monkeypatch.setattr(
+        "tg2hdl.cli.program._board", lambda *_: BoardDef("b", "", "", "", "x", memories=("sram",))
+    )
+    error = run("program", "--flash", folder).exception
+    assert error.message == "b has no flash memory that the loader writes"
+    assert error.hint == f"tg2hdl program {folder} loads it until the power goes off"
+
+
+def test_the_class_of_a_folder_is_not_imported(folder, tmp_path, monkeypatch):
+    """Folders may come from anybody."""
+    loader(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/called')
+    board(folder, "antigravity:Board")
+    assert run("program", "--loader", "ulx3s", folder).exception is None
+    assert (tmp_path / "called").read_text().split()[:2] == ["-b", "ulx3s"]
+    assert "antigravity" not in sys.modules
+
+
+def test_the_line_of_a_board_is_tested(monkeypatch):
+    master, slave = os.openpty()
+    tty.setraw(slave)
+
+    def echo():
+        with suppress(OSError):
+            while data := os.read(master, 4096):
+                os.write(master, data)
+
+    Thread(target=echo, daemon=True).start()
+    result = run("loopback", os.ttyname(slave), "--baud", "115200")
+    assert result.exception is None, result.exception
+    assert "4,096 bytes came back unchanged at 115,200 baud: cable, bridge and pins work" in " ".join(
+        result.output.split()
+    )
+    os.close(slave)
+    os.close(master)
+    error = run("loopback", "/dev/no_such_port").exception
+    assert "cannot open /dev/no_such_port" in str(error)
+
+
+def test_a_port_or_a_board():
+    for arguments in ([], ["port", "--board", "ulx3s-85f"]):
+        assert "give a PORT to test, or --board to build the bitstream" in str(
+            run("loopback", *arguments).exception
+        )
+
+
+def test_the_bitstream_of_the_loopback(tmp_path, monkeypatch):
+    def build(component, board, folder, **options):
+        folder.mkdir(parents=True, exist_ok=True)
+        return SimpleNamespace(path=folder / f"{board}.bit", baud=1_000_000)
+
+    monkeypatch.setattr("tg2hdl_synth.boards.loopback.build_bitstream", build)
+    result = run("loopback", "--board", "ulx3s-85f", "-o", tmp_path / "made")
+    assert result.exception is None
+    assert "next: tg2hdl program" in result.output
+    facts = json.loads((tmp_path / "made" / "device.json").read_text())
+    assert (facts["bitstream"], facts["board"], facts["baud"]) == ("ulx3s-85f.bit", "ulx3s-85f", 1_000_000)
 
 
 def test_what_the_loader_says_is_shown(folder, tmp_path, monkeypatch):

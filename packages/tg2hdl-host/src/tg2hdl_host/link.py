@@ -58,7 +58,8 @@ class Fault(Exception):
         return LinkError(
             f"{name}: {self.what}, {attempts} times",
             stage=self.stage,
-            hint="check cable, power and baud rate, and that the board holds a design with this port",
+            hint="check cable, power and baud rate, and that the board holds a design with this port; "
+            "`tg2hdl loopback` tells which",
         )
 
 

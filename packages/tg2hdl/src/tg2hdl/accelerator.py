@@ -168,11 +168,12 @@ class Accelerator(CompiledModel):
         folder : path
             Made when it is missing.
         board : str, optional
-            Name of a board (``tg2hdl plugins list --kind board``); only for the simulation when absent.
+            Name of a board (``tg2hdl plugins list --kind board``), or ``module:Class`` of a platform of Amaranth with
+            open tools and a serial line; only for the simulation when absent.
         clock : float, optional
             MHz of the board's PLL; what the design reaches when absent.
         baud : int, optional
-            Bits per second of the board's serial line; the fastest usual rate up to 2,000,000 when absent.
+            Bits per second of the board's serial line; the fastest usual one of its bridge when absent.
         vectors : int
             Random inputs for `tg2hdl selftest`.
         progress : callable, optional

@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from amaranth.lib import io
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import BoardDef, TargetDef, resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
 from tg2hdl_synth.boards.memory_pins import check_memory, connect_memory
 from tg2hdl_synth.boards.pll import add_clock, pll_settings
@@ -33,7 +35,12 @@ from tg2hdl_top import Design, TopModule
 
 __all__ = ["Bitstream", "BoardComponent", "baud_for", "build_bitstream", "check_board"]
 
-_BAUDS = (2_000_000, 1_000_000, 921_600, 500_000, 460_800, 230_400, 115_200)
+_USUAL = (2_000_000, 1_000_000, 921_600, 500_000, 460_800, 230_400, 115_200)
+_BAUDS = (12_000_000, 6_000_000, 4_000_000, 3_000_000, *_USUAL)
+_FASTEST = 2_000_000
+"""Bits per second of a serial line of which nothing is known."""
+_NEAR = 0.9
+"""Share of the wanted clock that is enough for a faster serial line: the line limits small designs."""
 _TOLERANCE = 0.01
 _TOO_LARGE = re.compile(
     r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region|too many"
@@ -83,15 +90,24 @@ class Bitstream:
     limit: str = ""
 
 
-def baud_for(clock: float, wanted: int | None = None) -> tuple[int, int]:
+def baud_for(clock: float, wanted: int | None = None, fastest: int = _FASTEST) -> tuple[int, int]:
     """The wanted baud rate, or the fastest usual one, that a clock (MHz) divides into within 1 %; and cycles of a bit.
+
+    Parameters
+    ----------
+    clock : float
+        MHz.
+    wanted : int, optional
+        Bits per second.
+    fastest : int
+        Bits per second of the fastest usual rate.
 
     Raises
     ------
     InputError
         When there is none.
     """
-    for baud in (wanted,) if wanted else _BAUDS:
+    for baud in (wanted,) if wanted else _rates(fastest):
         divisor = round(clock * 1e6 / baud)
         if divisor >= 8 and abs(clock * 1e6 / divisor / baud - 1) < _TOLERANCE:
             return baud, divisor
@@ -103,17 +119,28 @@ def baud_for(clock: float, wanted: int | None = None) -> tuple[int, int]:
     )
 
 
+def _rates(fastest: int) -> list[int]:
+    return [baud for baud in _BAUDS if baud <= fastest]
+
+
 def _settings(
-    family: str, source: float, wanted: float, baud: int | None, *, asked: bool = False
+    family: str,
+    source: float,
+    wanted: float,
+    baud: int | None,
+    *,
+    asked: bool = False,
+    fastest: int = _FASTEST,
 ) -> PllSettings:
     """The fastest clock for a baud rate: the highest one, as links limit small designs, unless a clock is `asked`."""
-    try:
-        if not asked or baud:
-            return pll_settings(family, source, wanted, lambda clock: _has_baud(clock, baud or _BAUDS[0]))
-    except InputError:
-        if baud:
-            raise
-    return pll_settings(family, source, wanted, lambda clock: _has_baud(clock, None))
+    if baud:
+        return pll_settings(family, source, wanted, partial(_has_baud, wanted=baud))
+    for rate in [] if asked else [rate for rate in _rates(fastest) if rate >= min(fastest, _FASTEST)]:
+        with suppress(InputError):
+            found = pll_settings(family, source, wanted, partial(_has_baud, wanted=rate))
+            if rate <= _FASTEST or found.frequency >= _NEAR * wanted:
+                return found
+    return pll_settings(family, source, wanted, partial(_has_baud, wanted=None))
 
 
 def _has_baud(clock: float, wanted: int | None) -> bool:
@@ -125,7 +152,7 @@ def _has_baud(clock: float, wanted: int | None) -> bool:
 
 
 def check_board(board: str | BoardDef) -> BoardDef:
-    """The board of a name, for which all tools are installed.
+    """The board of a name, as in `board_named`, for which all tools are installed.
 
     Raises
     ------
@@ -136,7 +163,7 @@ def check_board(board: str | BoardDef) -> BoardDef:
     ToolMissingError
         When a wheel is not installed.
     """
-    chosen = board if isinstance(board, BoardDef) else registry().board(board)
+    chosen = board if isinstance(board, BoardDef) else board_named(board)
     check_tools(part_named(chosen.part).family)
     return chosen
 
@@ -192,9 +219,11 @@ def build_bitstream(
     for run in range(1, _RUNS + 1):
         platform: Any = resolve(chosen.platform)()
         source = platform.default_clk_frequency / 1e6
-        settings = _settings(part.family, source, wanted, baud, asked=clock is not None)
+        settings = _settings(part.family, source, wanted, baud, asked=clock is not None, fastest=chosen.baud)
         if best is not None and settings.frequency < best.clock * _WORTH:
-            break
+            rates = [baud_for(c, baud, chosen.baud)[0] for c in (best.clock, settings.frequency)]
+            if rates[0] >= rates[1]:
+                break
         progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")
         work = folder / "synthesis" / f"run{run}"
         result = _run(design, chosen, platform, part, settings, baud, work)
@@ -217,9 +246,14 @@ def build_bitstream(
             if streams
             else "ask for a slower clock" + ("" if clock else " with clock="),
         )
-    path = folder / f"{chosen.name}{best.path.suffix}"
+    path = folder / f"{_file_name(chosen.name)}{best.path.suffix}"
     shutil.copyfile(best.path, path)
     return replace(best, path=path)
+
+
+def _file_name(board: str) -> str:
+    """The name of a board, or of the class of a platform."""
+    return board.rpartition(":")[2]
 
 
 def _clock(design: Design, board: BoardDef, wanted: float | None) -> float | None:
@@ -272,7 +306,7 @@ def _run(
     options |= {name: f"{text} {options.get(name, '')}".strip() for name, text in _OPTIONS.items()}
     if isinstance(design, Design) and design.streams_weights:
         options["script_after_synth"] = tools.registers_in_pads
-    baud, divisor = baud_for(settings.frequency, wanted_baud)
+    baud, divisor = baud_for(settings.frequency, wanted_baud, board.baud)
     shutil.rmtree(work, ignore_errors=True)
     with tool_environment(part.family, work / "tools") as environment:
         plan = platform.prepare(
@@ -319,7 +353,7 @@ def _run(
         work / f"top.{tools.suffix}",
         board.name,
         settings.frequency,
-        min(entry["achieved"] for entry in report["fmax"].values()),
+        min((entry["achieved"] for entry in report["fmax"].values()), default=settings.frequency),
         baud,
         divisor,
         {kind: (u["used"], u["available"]) for kind, u in report["utilization"].items() if u["used"]},

@@ -149,6 +149,14 @@ class Family:
 
     # Boards
 
+    def part_of(self, platform: Any) -> str | None:
+        """Name of the part of a platform of Amaranth; None for one of another family, or without open tools."""
+        return None
+
+    def board_platform(self, platform: type, part: str) -> type:
+        """Return a platform of Amaranth as one that `board_tools` build."""
+        return platform
+
     def plls(self, source: float, wanted: float) -> Iterable[PllSettings]:
         """All settings of the PLL for clocks up to the wanted one, from a source (MHz); without a PLL the source."""
         return [PllSettings(source, ())] if source <= wanted else []

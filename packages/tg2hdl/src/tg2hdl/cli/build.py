@@ -40,7 +40,8 @@ Examples:
 @click.option(
     "--board",
     shell_complete=completes("tg2hdl_boards"),
-    help="Board; `tg2hdl plugins list --kind board` shows them.  [default: simulation only]",
+    help="Board, of `tg2hdl plugins list --kind board`, or module:Class of a platform of Amaranth.  "
+    "[default: simulation only]",
 )
 @click.option(
     "--clock", type=float, help="Clock of the board in MHz.  [default: the fastest that the design reaches]"
@@ -48,7 +49,7 @@ Examples:
 @click.option(
     "--baud",
     type=click.IntRange(9600),
-    help="Serial line of the board, e.g. 3000000.  [default: at most 2000000]",
+    help="Serial line of the board, e.g. 3000000.  [default: the fastest of its bridge]",
 )
 @with_json
 def build(

@@ -7,19 +7,22 @@ from difflib import get_close_matches
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.parts import known_parts, part_named
 
 __all__ = ["part_of"]
 
 
 def part_of(name: str) -> TargetDef:
-    """Return the part of a name, or that of the board of a name.
+    """Return the part of a name, or that of the board of a name or of ``module:Class``.
 
     Raises
     ------
     InputError
         When there is neither.
     """
+    if ":" in name:
+        return part_named(board_named(name).part)
     boards, parts = registry().boards(), {part.name: part for part in known_parts()}
     for board in boards:
         if board.name == name:

@@ -132,9 +132,15 @@ class BoardDef:
     platform : Factory
         ``() -> amaranth.build.Platform`` with a default clock and the resource ``uart`` 0.
     loader : str
-        Name of the board for openFPGALoader.
+        Name of the board for openFPGALoader; empty where it has none.
     first_clock : float
         Clock that the first place-and-route run aims at (MHz).
+    baud : int
+        Fastest rate of the bridge at the serial line (bits per second).
+    memories : tuple of str
+        Where the loader writes a bitstream: ``sram``, which is lost without power, and ``flash``.
+    note : str
+        What to do before the bitstream is loaded, e.g. to start a boot loader; empty where there is nothing.
     """
 
     name: str
@@ -143,6 +149,9 @@ class BoardDef:
     platform: Factory
     loader: str
     first_clock: float = 100.0
+    baud: int = 2_000_000
+    memories: tuple[str, ...] = ("sram", "flash")
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -155,6 +156,12 @@ class Ecp5(Family):
     def simulation_models(self, module: dict[str, Any], folder: Path) -> tuple[str, str]:
         """Yosys' models, and ours of block RAMs and multipliers."""
         return "+/lattice/cells_sim_ecp5.v", bind_models(module)
+
+    def part_of(self, platform: Any) -> str | None:
+        """The part of the same size; the tools use all of the 25k in a 12k."""
+        match = re.fullmatch(r"LFE5U\w*-(\d\d)F", str(getattr(platform, "device", "")))
+        size = match and {"12": 25, "25": 25, "45": 45, "85": 85}.get(match[1])
+        return f"ecp5-{size}k" if size else None
 
     def plls(self, source: float, wanted: float) -> Iterator[PllSettings]:
         """Feedback is from the output of the PLL."""

@@ -41,6 +41,14 @@ GOWIN = FamilyDef(
             "tangnano20k",
             81.0,
         ),
+        BoardDef(
+            "tang-primer-20k",
+            "Sipeed Tang Primer 20k on its dock, GW2A-18C",
+            "gw2ar-18c",
+            f"{_OURS}:tang_primer_20k",
+            "tangprimer20k",
+            81.0,
+        ),
     ),
     tools="tg2hdl_synth.families.gowin.tools:Gowin",
 )

@@ -7,9 +7,10 @@ from typing import Any
 from amaranth.build import Attrs, Clock, Pins, Resource
 from amaranth.vendor import GowinPlatform
 from amaranth_boards import tang_nano_9k as _tang_nano_9k
+from amaranth_boards import tang_primer_20k as _tang_primer_20k
 from amaranth_boards.resources import UARTResource
 
-__all__ = ["tang_nano_9k", "tang_nano_20k"]
+__all__ = ["tang_nano_9k", "tang_nano_20k", "tang_primer_20k", "with_present_tools"]
 
 
 class _Himbaechel(GowinPlatform):
@@ -36,6 +37,28 @@ class _Himbaechel(GowinPlatform):
         """Name the family to Yosys."""
         synth_opts += f" -family {self.yosys_family}"
         return super().toolchain_prepare(fragment, name, synth_opts=synth_opts, **options)
+
+
+class tang_primer_20k(_Himbaechel, _tang_primer_20k.TangPrimer20kDockPlatform):
+    """Sipeed Tang Primer 20k on its dock."""
+
+    yosys_family = "gw2a"
+    pack_family = "GW2A-18C"
+
+
+_FAMILIES = {"gw1nr-9c": ("gw1n", "GW1N-9C"), "gw2ar-18c": ("gw2a", "GW2A-18C")}
+"""Families for Yosys and nextpnr, by parts."""
+
+
+def with_present_tools(platform: type, part: str) -> type:
+    """Return a platform of Amaranth as one that the present tools build."""
+    yosys, pack = _FAMILIES[part]
+    names = {"yosys_family": yosys, "pack_family": pack}
+    return (
+        platform
+        if issubclass(platform, _Himbaechel)
+        else type(platform.__name__, (_Himbaechel, platform), names)
+    )
 
 
 class tang_nano_9k(_Himbaechel, _tang_nano_9k.TangNano9kPlatform):

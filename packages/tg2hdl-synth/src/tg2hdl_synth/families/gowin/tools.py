@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,17 @@ class Gowin(Family):
     )
     requirement = "tg2hdl[gowin]"
     suffix = "fs"
+
+    def part_of(self, platform: Any) -> str | None:
+        """The part of the same series and size."""
+        family = re.sub("^(GW1N|GW2A)R?-", r"\1R-", str(getattr(platform, "family", "")))
+        return {"GW1NR-9C": "gw1nr-9c", "GW2AR-18C": "gw2ar-18c"}.get(family)
+
+    def board_platform(self, platform: type, part: str) -> type:
+        """Replace Amaranth's script, which calls a nextpnr that is no longer published."""
+        from tg2hdl_synth.families.gowin.platforms import with_present_tools
+
+        return with_present_tools(platform, part)
 
     def plls(self, source: float, wanted: float) -> Iterator[PllSettings]:
         """fout = fin * (FBDIV + 1) / (IDIV + 1), with a VCO of fout * ODIV in 500 to 1,200 MHz."""

@@ -39,6 +39,7 @@ ICE40 = FamilyDef(
     parts=(
         _part("up5k", "sg48", "iCE40UP5K", 5280, 8, 30),
         _part("hx8k", "ct256", "iCE40HX8K", 7680, 0, 32),
+        _part("hx1k", "tq144", "iCE40HX1K", 1280, 0, 16),
     ),
     boards=(
         BoardDef(
@@ -48,6 +49,19 @@ ICE40 = FamilyDef(
             "amaranth_boards.icebreaker:ICEBreakerPlatform",
             "ice40_generic",
             24.0,
+            baud=4_000_000,  # a bit takes 8 cycles, and the UP5K seldom reaches 48 MHz
+            memories=("flash",),  # the FPGA has the SPI of the bridge only with other jumpers
+        ),
+        BoardDef(
+            "icesugar",
+            "MuseLab iCESugar, iCE40UP5K",
+            "ice40-up5k",
+            "amaranth_boards.icesugar:ICESugarPlatform",
+            "",
+            24.0,
+            baud=921_600,
+            memories=("flash",),
+            note="copy the bitstream to the drive that the board shows, or use icesprog",
         ),
     ),
     tools="tg2hdl_synth.families.ice40.tools:Ice40",

@@ -24,6 +24,14 @@ __all__ = ["Ice40", "join_ports"]
 _COSTS = {"SB_LUT4": ("comb", 1), "SB_MAC16": ("dsp", 1), "SB_RAM40_4K": ("bram", 1)}
 
 
+_DIES = {
+    **dict.fromkeys(("iCE40UP5K", "iCE40UP3K"), "ice40-up5k"),
+    **dict.fromkeys(("iCE40HX8K", "iCE40LP8K", "iCE40HX4K", "iCE40LP4K"), "ice40-hx8k"),
+    **dict.fromkeys(("iCE40HX1K", "iCE40LP1K"), "ice40-hx1k"),
+}
+"""Parts by the devices of Amaranth's platforms."""
+_PLL_PADS = {("SG48", "35")}
+"""Packages and pins of clocks that a PLL has in its pad."""
 _NO_LUT_RAM = "setattr -unset ram_style a:ram_style=distributed"
 _MODULE = re.compile(r"(?:^\(\*[^\n]*\*\)\s*\n)*^module (\w+).*?^endmodule\s*?\n", re.MULTILINE | re.DOTALL)
 
@@ -81,6 +89,10 @@ class Ice40(Family):
         (folder / "cells.v").write_text(text)
         return "cells.v", ""
 
+    def part_of(self, platform: Any) -> str | None:
+        """The part with the same die."""
+        return _DIES.get(str(getattr(platform, "device", "")))
+
     def plls(self, source: float, wanted: float) -> Iterator[PllSettings]:
         """fout = fin * (DIVF + 1) / 2^DIVQ, with a VCO of 533 to 1,066 MHz."""
         for divq in range(1, 7):
@@ -90,17 +102,24 @@ class Ice40(Family):
                     yield PllSettings(vco / 2**divq, (("DIVR", 0), ("DIVF", divf), ("DIVQ", divq)))
 
     def add_pll(self, m: Module, platform: Any, settings: PllSettings, clock: Signal, locked: Signal) -> None:
-        """Add a PLL in the pad of the clock."""
+        """Add a PLL in the pad of the clock where that has one."""
+        if (platform.package, *platform.lookup(platform.default_clk).ios[0].names) in _PLL_PADS:
+            kind, port = "SB_PLL40_PAD", "PACKAGEPIN"
+            reference = platform.request(platform.default_clk, dir="-").io
+        else:
+            kind, port, reference = "SB_PLL40_CORE", "REFERENCECLK", self.clock_input(m, platform)
+        source = platform.default_clk_frequency / 1e6
+        filter_range = 1 + sum(source >= limit for limit in (17, 26, 44, 66, 101))
         m.submodules.pll = Instance(
-            "SB_PLL40_PAD",
+            kind,
+            ("i", port, reference),
             *(
                 ("p", name, Const(value, width))
                 for (name, value), width in zip(settings.values, (4, 7, 3), strict=True)
             ),
             p_FEEDBACK_PATH="SIMPLE",
             p_PLLOUT_SELECT="GENCLK",
-            p_FILTER_RANGE=Const(1, 3),
-            i_PACKAGEPIN=platform.request(platform.default_clk, dir="-").io,
+            p_FILTER_RANGE=Const(filter_range, 3),
             i_RESETB=Const(1),
             i_BYPASS=Const(0),
             o_PLLOUTGLOBAL=clock,

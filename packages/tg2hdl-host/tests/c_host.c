@@ -36,9 +36,11 @@ static void check(int code, const char *stage)
 static int run(int count, char **arguments)
 {
     static uint8_t x[TG2HDL_BUFFER_X_BYTES], y[TG2HDL_BUFFER_OUTPUT_BYTES];
-    tg2hdl_packets packets = {send_bytes, receive_byte, 0, 0, 0};
+    static tg2hdl_packets packets;
     tg2hdl_bus bus = tg2hdl_over_packets(&packets);
     FILE *inputs = fopen(arguments[1], "rb"), *results = fopen(arguments[2], "wb");
+    packets.send = send_bytes;
+    packets.receive = receive_byte;
     timeout = count > 3 ? atoi(arguments[3]) : 30000;
     check(tg2hdl_open(&bus), "open");
     while (fread(x, sizeof x, 1, inputs) == 1) {

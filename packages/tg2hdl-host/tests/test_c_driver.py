@@ -35,11 +35,13 @@ CALL = """
 IDENTITY = 0x1122334455667788
 
 
-def host(folder, identity=IDENTITY, call=False):
+def compiler_named(name):
+    return shutil.which(name) or pytest.skip(f"needs the compiler {name}")
+
+
+def host(folder, identity=IDENTITY, call=False, defines=()):
     """The program, compiled with the driver."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
+    compiler = compiler_named("cc")
     driver = Path(tg2hdl_host.__file__).parent / "c"
     (folder / "registers.h").write_text(REGISTERS.format(identity=identity, call=CALL if call else ""))
     flags = [
@@ -50,6 +52,8 @@ def host(folder, identity=IDENTITY, call=False):
         "-Wconversion",
         "-Werror",
         "-pedantic",
+        "-Wframe-larger-than=300",
+        *defines,
     ]
     sources = [HERE / "c_host.c", driver / "tg2hdl.c"]
     command = [compiler, *flags, f"-I{folder}", f"-I{driver}", *sources, "-o", folder / "host"]
@@ -78,15 +82,19 @@ def expected(inputs, state):
     return (np.cumsum(sums) if state else sums)[:, None] * [1, 2, 3]
 
 
-@pytest.mark.parametrize(("call", "requests"), [(False, 5), (True, 2)])
-def test_results_are_those_of_the_design(tmp_path, call, requests):
-    """A call in one packet saves three requests."""
+@pytest.mark.parametrize(
+    ("call", "words", "requests"), [(False, 255, 5), (False, 2, 6), (True, 255, 1), (True, 3, 1)]
+)
+def test_results_are_those_of_the_design(tmp_path, call, words, requests):
+    """A call in one packet is one request."""
     inputs = np.random.default_rng(0).integers(-128, 128, (20, 1, 8), dtype=np.int8)
     device = FakeDevice(state=True)
-    code, results, text = carried(host(tmp_path, call=call), tmp_path, inputs, DisturbedLine(device))
+    program = host(tmp_path, call=call, defines=[f"-DTG2HDL_PACKET_WORDS={words}"])
+    code, results, text = carried(program, tmp_path, inputs, DisturbedLine(device))
     assert (code, text) == (0, "")
     np.testing.assert_array_equal(results, expected(inputs, True))
-    assert device.requests == 5 + requests * len(inputs)  # five to begin with: a number, and who it is
+    # Five to begin with: a number, and who it is; then the number of the first run.
+    assert device.requests == 5 + call + requests * len(inputs)
 
 
 @pytest.mark.parametrize(("call", "probability"), [(False, 0.1), (True, 0.15)])
@@ -127,3 +135,82 @@ def test_memory_images(tmp_path):
     for cut in (b"", image[:63], image[:-1], image + b"x"):
         assert checked(program, cut) == (4, b"")
     assert checked(host(other, identity=IDENTITY + 1), image) == (2, b"")
+
+
+CPP_HOST = """
+#include "registers.h"
+#include "tg2hdl.h"
+
+namespace {
+
+struct Loop {
+    tg2hdl_packets packets{};
+    static int send(void *, const uint8_t *, uint32_t) { return 0; }
+    static int receive(void *) { return -1; }
+};
+
+uint32_t registers[64];
+
+}  // namespace
+
+int main()
+{
+    static Loop loop;
+    loop.packets.send = Loop::send;
+    loop.packets.receive = Loop::receive;
+    tg2hdl_bus bus = tg2hdl_over_packets(&loop.packets);
+    if (tg2hdl_open(&bus) != TG2HDL_LINK_FAILED)
+        return 1;
+    uint8_t y[TG2HDL_CALL_OUTPUT_BYTES], x[TG2HDL_CALL_INPUT_BYTES] = {};
+    if (tg2hdl_call(&loop.packets, x, y) != TG2HDL_LINK_FAILED)
+        return 2;
+    tg2hdl_bus mapped = tg2hdl_mapped(registers);
+    for (uint8_t n = 0; n < 8; n++)
+        x[n] = n;
+    if (tg2hdl_load(&mapped, 0x80, x, 7) != 0 || registers[0x20] != 0x03020100 || registers[0x21] != 0x00060504)
+        return 3;
+    if (tg2hdl_fetch(&mapped, 0x80, y, 6) != 0 || y[5] != 5)
+        return 4;
+    registers[0x28 / 4] = 3;  // the code of a refusal
+    return tg2hdl_set(&mapped, 0x40, -2) == 3 && registers[0x10] == 0xFFFFFFFE ? 0 : 5;
+}
+"""
+
+
+@pytest.mark.parametrize("driver_is_cpp", [False, True])
+def test_a_program_in_cpp_links(tmp_path, driver_is_cpp):
+    """Also where the driver itself is compiled as C++, as some build systems do."""
+    cpp, driver = compiler_named("c++"), Path(tg2hdl_host.__file__).parent / "c"
+    (tmp_path / "registers.h").write_text(REGISTERS.format(identity=IDENTITY, call=CALL))
+    (tmp_path / "main.cpp").write_text(CPP_HOST)
+    warnings = ["-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic", f"-I{tmp_path}", f"-I{driver}"]
+    compiler = [cpp, "-x", "c++", "-std=c++11"] if driver_is_cpp else [compiler_named("cc"), "-std=c99"]
+    subprocess.run([*compiler, *warnings, "-c", driver / "tg2hdl.c", "-o", tmp_path / "driver.o"], check=True)
+    program = [tmp_path / "main.cpp", tmp_path / "driver.o", "-o", tmp_path / "main"]
+    subprocess.run([cpp, "-std=c++11", *warnings, *program], check=True)
+    assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
+
+
+def test_a_packet_that_is_too_small_for_a_call_is_an_error(tmp_path):
+    with pytest.raises(subprocess.CalledProcessError):
+        host(tmp_path, call=True, defines=["-DTG2HDL_PACKET_WORDS=2"])
+
+
+def test_a_run_in_between_is_noticed(tmp_path):
+    """The driver assumes the number of its next run; after another one it asks again."""
+
+    class Another(FakeDevice):
+        def execute(self, body):
+            if self.requests == 9:
+                self.start(self.word(0x20))
+                self.total -= int(
+                    np.frombuffer(bytes(self.memory[0x80:0x88]), np.int8).astype(np.int64).sum()
+                )
+            return super().execute(body)
+
+    inputs = np.random.default_rng(0).integers(-128, 128, (8, 1, 8), dtype=np.int8)
+    device = Another(state=True)
+    code, results, text = carried(host(tmp_path, call=True), tmp_path, inputs, DisturbedLine(device))
+    assert (code, text) == (0, "")
+    np.testing.assert_array_equal(results, expected(inputs, True))
+    assert device.word(0x20) == 9

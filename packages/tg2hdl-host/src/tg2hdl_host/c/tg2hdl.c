@@ -3,12 +3,24 @@
 
 #include "registers.h"
 
-#define CHUNK 255u /* words of a request */
 #define HEADER 8u
 #define CHECK 4u
+#define PIECE 32u /* bytes that are sent at once */
 
 enum { END = 0xC0, ESC = 0xDB, ESC_END = 0xDC, ESC_ESC = 0xDD };
 enum { OP_WRITE = 1, OP_READ = 2, OP_SYNC = 3, OP_RUN = 4 };
+
+static void put_word(uint8_t *bytes, uint32_t word)
+{
+    int n;
+    for (n = 0; n < 4; n++)
+        bytes[n] = (uint8_t)(word >> 8 * n);
+}
+
+static uint32_t get_word(const uint8_t *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
 
 /* Memory-mapped registers */
 
@@ -20,21 +32,28 @@ static int mapped_code(volatile uint32_t *base)
     return code;
 }
 
-static int mapped_write(void *context, uint32_t address, const uint32_t *words, uint32_t count)
+static int mapped_write(void *context, uint32_t address, const uint8_t *bytes, uint32_t count)
 {
-    volatile uint32_t *base = context;
-    uint32_t n;
-    for (n = 0; n < count; n++)
-        base[address / 4 + n] = words[n];
+    volatile uint32_t *base = (volatile uint32_t *)context;
+    uint32_t n, k;
+    for (n = 0; n < count; n += 4) {
+        uint32_t word = 0;
+        for (k = 0; k < 4 && n + k < count; k++)
+            word |= (uint32_t)bytes[n + k] << 8 * k;
+        base[(address + n) / 4] = word;
+    }
     return mapped_code(base);
 }
 
-static int mapped_read(void *context, uint32_t address, uint32_t *words, uint32_t count)
+static int mapped_read(void *context, uint32_t address, uint8_t *bytes, uint32_t count)
 {
-    volatile uint32_t *base = context;
-    uint32_t n;
-    for (n = 0; n < count; n++)
-        words[n] = base[address / 4 + n];
+    volatile uint32_t *base = (volatile uint32_t *)context;
+    uint32_t n, k;
+    for (n = 0; n < count; n += 4) {
+        uint32_t word = base[(address + n) / 4];
+        for (k = 0; k < 4 && n + k < count; k++)
+            bytes[n + k] = (uint8_t)(word >> 8 * k);
+    }
     return mapped_code(base);
 }
 
@@ -58,39 +77,35 @@ static uint32_t crc32(const uint8_t *bytes, uint32_t count)
     return ~crc;
 }
 
-static void put_word(uint8_t *bytes, uint32_t word)
+static int send_packet(tg2hdl_packets *link, uint32_t size)
 {
-    int n;
-    for (n = 0; n < 4; n++)
-        bytes[n] = (uint8_t)(word >> 8 * n);
-}
-
-static uint32_t get_word(const uint8_t *bytes)
-{
-    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
-static int send_packet(tg2hdl_packets *link, uint8_t *body, uint32_t size)
-{
-    uint8_t marked[2 + 2 * (HEADER + 4 * CHUNK + CHECK) + 1];
+    uint8_t marked[PIECE];
     uint32_t n, used = 0;
     if (!link->is_synchronized) /* ends whatever came before */
         marked[used++] = END;
-    put_word(body + size, crc32(body, size));
-    for (n = 0; n < size + CHECK; n++) {
-        if (body[n] == END || body[n] == ESC) {
-            marked[used++] = ESC;
-            marked[used++] = body[n] == END ? ESC_END : ESC_ESC;
-        } else {
-            marked[used++] = body[n];
+    put_word(link->packet + size, crc32(link->packet, size));
+    for (n = 0; n <= size + CHECK; n++) {
+        uint8_t byte = END;
+        if (n < size + CHECK) {
+            byte = link->packet[n];
+            if (byte == END || byte == ESC) {
+                marked[used++] = ESC;
+                byte = byte == END ? ESC_END : ESC_ESC;
+            }
+        }
+        marked[used++] = byte;
+        if (used > PIECE - 2 || n == size + CHECK) {
+            int code = link->send(link->context, marked, used);
+            if (code < 0)
+                return code;
+            used = 0;
         }
     }
-    marked[used++] = END;
-    return link->send(link->context, marked, used);
+    return 0;
 }
 
-/* The next undamaged packet: its bytes without the check, or a negative number. */
-static int receive_packet(tg2hdl_packets *link, uint8_t *body, uint32_t room)
+/* The next undamaged packet: the number of its bytes without the check, or a negative number. */
+static int receive_packet(tg2hdl_packets *link)
 {
     uint32_t size = 0, is_bad = 0, is_escaped = 0;
     for (;;) {
@@ -98,7 +113,8 @@ static int receive_packet(tg2hdl_packets *link, uint8_t *body, uint32_t room)
         if (byte < 0)
             return -1;
         if (byte == END) {
-            if (size > CHECK && !is_bad && !is_escaped && get_word(body + size - CHECK) == crc32(body, size - CHECK))
+            if (size > CHECK && !is_bad && !is_escaped
+                && get_word(link->packet + size - CHECK) == crc32(link->packet, size - CHECK))
                 return (int)(size - CHECK);
             if (size != 0)
                 return -1;
@@ -108,47 +124,48 @@ static int receive_packet(tg2hdl_packets *link, uint8_t *body, uint32_t room)
         if (is_escaped)
             is_bad |= byte != ESC_END && byte != ESC_ESC;
         if (is_escaped || byte != ESC) {
-            if (size == room)
+            if (size == sizeof link->packet)
                 is_bad = 1;
             else
-                body[size++] = (uint8_t)(!is_escaped ? byte : byte == ESC_END ? END : ESC);
+                link->packet[size++] = (uint8_t)(!is_escaped ? byte : byte == ESC_END ? END : ESC);
         }
         is_escaped = !is_escaped && byte == ESC;
     }
 }
 
-static int ask(tg2hdl_packets *link, int operation, uint32_t address, const uint32_t *words, uint32_t sent,
-               uint32_t *answer, uint32_t received)
+/* Send a request with so many bytes, and receive as many as are wanted. */
+static int ask(tg2hdl_packets *link, int operation, uint32_t address, const uint8_t *from, uint32_t sent, uint8_t *to,
+               uint32_t received)
 {
-    uint8_t body[HEADER + 4 * CHUNK + CHECK];
-    uint32_t n, size = HEADER;
+    uint32_t n, words = (sent + 3) / 4, answer = (received + 3) / 4;
     uint16_t sequence = link->sequence;
+    uint8_t *body = link->packet;
     body[0] = (uint8_t)sequence;
     body[1] = (uint8_t)(sequence >> 8);
     body[2] = (uint8_t)operation;
-    body[3] = (uint8_t)(operation == OP_READ ? received : sent);
+    body[3] = (uint8_t)(operation == OP_READ ? answer : words);
     put_word(body + 4, address);
-    for (n = 0; n < sent; n++, size += 4)
-        put_word(body + size, words[n]);
+    for (n = 0; n < 4 * words; n++)
+        body[HEADER + n] = n < sent ? from[n] : 0;
     link->sequence++;
-    if (send_packet(link, body, size) < 0)
+    if (send_packet(link, HEADER + 4 * words) < 0)
         return TG2HDL_LINK_FAILED;
     for (;;) {
-        int found = receive_packet(link, body, sizeof body);
+        int found = receive_packet(link);
         if (found < 4)
             return TG2HDL_LINK_FAILED;
         if ((body[0] | body[1] << 8) != sequence || body[2] != (operation | 0x80))
             continue; /* an answer to something before */
-        if (body[found - 1] == 0x80 || (uint32_t)found != 4 + 4 * received)
+        if (body[found - 1] == 0x80 || (uint32_t)found != 4 + 4 * answer)
             return TG2HDL_LINK_FAILED;
         for (n = 0; n < received; n++)
-            answer[n] = get_word(body + 3 + 4 * n);
+            to[n] = body[3 + n];
         return body[found - 1];
     }
 }
 
-static int access_packets(tg2hdl_packets *link, int operation, uint32_t address, const uint32_t *words, uint32_t sent,
-                          uint32_t *answer, uint32_t received)
+static int access_packets(tg2hdl_packets *link, int operation, uint32_t address, const uint8_t *from, uint32_t sent,
+                          uint8_t *to, uint32_t received)
 {
     int code;
     if (!link->is_synchronized) {
@@ -157,26 +174,29 @@ static int access_packets(tg2hdl_packets *link, int operation, uint32_t address,
             return TG2HDL_LINK_FAILED;
         link->is_synchronized = 1;
     }
-    code = ask(link, operation, address, words, sent, answer, received);
+    code = ask(link, operation, address, from, sent, to, received);
     if (code < 0)
         link->is_synchronized = 0;
     return code;
 }
 
-static int packets_write(void *context, uint32_t address, const uint32_t *words, uint32_t count)
+static int packets_write(void *context, uint32_t address, const uint8_t *bytes, uint32_t count)
 {
-    return access_packets(context, OP_WRITE, address, words, count, 0, 0);
+    tg2hdl_packets *link = (tg2hdl_packets *)context;
+    if (address == TG2HDL_START)
+        link->knows_runs = 0;
+    return access_packets(link, OP_WRITE, address, bytes, count, 0, 0);
 }
 
-static int packets_read(void *context, uint32_t address, uint32_t *words, uint32_t count)
+static int packets_read(void *context, uint32_t address, uint8_t *bytes, uint32_t count)
 {
-    return access_packets(context, OP_READ, address, 0, 0, words, count);
+    return access_packets((tg2hdl_packets *)context, OP_READ, address, 0, 0, bytes, count);
 }
 
 tg2hdl_bus tg2hdl_over_packets(tg2hdl_packets *packets)
 {
     tg2hdl_bus bus = {packets_write, packets_read, packets};
-    packets->is_synchronized = 0;
+    packets->is_synchronized = packets->knows_runs = 0;
     return bus;
 }
 
@@ -184,9 +204,11 @@ tg2hdl_bus tg2hdl_over_packets(tg2hdl_packets *packets)
 
 static int read_register(const tg2hdl_bus *bus, uint32_t address, uint32_t *value)
 {
+    uint8_t bytes[4] = {0, 0, 0, 0};
     int attempt, code = TG2HDL_LINK_FAILED;
     for (attempt = 0; attempt < TG2HDL_ATTEMPTS && code < 0; attempt++)
-        code = bus->read(bus->context, address, value, 1);
+        code = bus->read(bus->context, address, bytes, 4);
+    *value = get_word(bytes);
     return code;
 }
 
@@ -205,35 +227,16 @@ int tg2hdl_open(const tg2hdl_bus *bus)
     return 0;
 }
 
-static void pack(uint32_t *words, const uint8_t *from, uint32_t bytes)
-{
-    uint32_t n;
-    for (n = 0; n < bytes; n++)
-        words[n / 4] = (n % 4 ? words[n / 4] : 0) | (uint32_t)from[n] << 8 * (n % 4);
-}
-
-static void unpack(uint8_t *to, const uint32_t *words, uint32_t bytes)
-{
-    uint32_t n;
-    for (n = 0; n < bytes; n++)
-        to[n] = (uint8_t)(words[n / 4] >> 8 * (n % 4));
-}
-
 /* A buffer is accessed from its first word on, so that an attempt begins there. */
 static int transfer(const tg2hdl_bus *bus, uint32_t address, const uint8_t *from, uint8_t *to, uint32_t bytes)
 {
-    uint32_t words[CHUNK], first = 0;
+    uint32_t first = 0;
     while (first < bytes) {
-        uint32_t some = bytes - first < 4 * CHUNK ? bytes - first : 4 * CHUNK, count = (some + 3) / 4;
-        int code;
-        if (from)
-            pack(words, from + first, some);
-        code = from ? bus->write(bus->context, address + first, words, count)
-                    : bus->read(bus->context, address + first, words, count);
+        uint32_t most = 4 * TG2HDL_PACKET_WORDS, some = bytes - first < most ? bytes - first : most;
+        int code = from ? bus->write(bus->context, address + first, from + first, some)
+                        : bus->read(bus->context, address + first, to + first, some);
         if (code != 0)
             return code;
-        if (to)
-            unpack(to + first, words, some);
         first += some;
     }
     return 0;
@@ -243,7 +246,7 @@ static int repeated(const tg2hdl_bus *bus, uint32_t address, const void *from, v
 {
     int attempt, code = TG2HDL_LINK_FAILED;
     for (attempt = 0; attempt < TG2HDL_ATTEMPTS && code < 0; attempt++)
-        code = transfer(bus, address, from, to, bytes);
+        code = transfer(bus, address, (const uint8_t *)from, (uint8_t *)to, bytes);
     return code;
 }
 
@@ -268,7 +271,7 @@ int tg2hdl_set(const tg2hdl_bus *bus, uint32_t address, int32_t value)
 int tg2hdl_check_image(const void *file, uint32_t bytes, const uint8_t **contents, uint32_t *size)
 {
     static const char magic[] = "TG2HIMG1";
-    const uint8_t *image = file;
+    const uint8_t *image = (const uint8_t *)file;
     uint32_t n;
     if (bytes < 64)
         return TG2HDL_DAMAGED_IMAGE;
@@ -299,13 +302,15 @@ static int wait_for_result(const tg2hdl_bus *bus, uint32_t polls)
 
 int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls)
 {
+    uint8_t number[4];
     uint32_t runs, now;
     int attempt, code = read_register(bus, TG2HDL_RUNS, &runs);
     if (code != 0)
         return code;
+    put_word(number, runs);
     code = TG2HDL_LINK_FAILED;
     for (attempt = 0; attempt < TG2HDL_ATTEMPTS && code < 0; attempt++)
-        code = bus->write(bus->context, TG2HDL_START, &runs, 1);
+        code = bus->write(bus->context, TG2HDL_START, number, 4);
     if (code == TG2HDL_CODE_STALE && attempt > 1) { /* it may have begun before an answer was lost */
         code = read_register(bus, TG2HDL_RUNS, &now);
         if (code == 0 && now != runs + 1)
@@ -315,25 +320,45 @@ int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls)
 }
 
 #ifdef TG2HDL_CALL_ADDRESS
+#if TG2HDL_CALL_INPUT_BYTES > 4 * TG2HDL_PACKET_WORDS || TG2HDL_CALL_OUTPUT_BYTES > 4 * TG2HDL_PACKET_WORDS
+#error "TG2HDL_PACKET_WORDS is less than tg2hdl_call needs"
+#endif
 int tg2hdl_call(tg2hdl_packets *packets, const void *input, void *output)
 {
     tg2hdl_bus bus = {packets_write, packets_read, packets};
-    uint32_t words[CHUNK], runs, now;
-    int attempt, code = read_register(&bus, TG2HDL_RUNS, &runs);
-    for (attempt = 0; attempt < TG2HDL_ATTEMPTS && code == 0; attempt++) {
-        pack(words, input, TG2HDL_CALL_INPUT_BYTES);
-        code = access_packets(packets, OP_RUN, runs, words, (TG2HDL_CALL_INPUT_BYTES + 3) / 4, words,
-                              (TG2HDL_CALL_OUTPUT_BYTES + 3) / 4);
-        if (code == 0)
-            unpack(output, words, TG2HDL_CALL_OUTPUT_BYTES);
-        if (code >= 0)
+    int attempt, code = 0;
+    for (attempt = 0; attempt < TG2HDL_ATTEMPTS; attempt++) {
+        uint32_t now;
+        int is_assumed = packets->knows_runs;
+        if (!is_assumed)
+            code = read_register(&bus, TG2HDL_RUNS, &packets->runs);
+        if (code != 0)
             return code;
-        code = read_register(&bus, TG2HDL_RUNS, &now);
-        if (code == 0 && now == runs + 1) { /* it has begun, only its answer was lost */
-            code = wait_for_result(&bus, TG2HDL_MAX_CYCLES);
-            return code != 0 ? code : tg2hdl_fetch(&bus, TG2HDL_CALL_ADDRESS, output, TG2HDL_CALL_OUTPUT_BYTES);
+        packets->knows_runs = 0;
+        code = access_packets(packets, OP_RUN, packets->runs, (const uint8_t *)input, TG2HDL_CALL_INPUT_BYTES,
+                              (uint8_t *)output, TG2HDL_CALL_OUTPUT_BYTES);
+        if (code == TG2HDL_CODE_STALE && is_assumed) { /* nothing was started */
+            code = 0;
+            continue;
         }
+        if (code > 0)
+            return code;
+        if (code < 0) {
+            code = read_register(&bus, TG2HDL_RUNS, &now);
+            if (code != 0)
+                return code;
+            if (now != packets->runs + 1)
+                continue;
+            code = wait_for_result(&bus, TG2HDL_MAX_CYCLES); /* it has begun, only its answer was lost */
+            if (code == 0)
+                code = tg2hdl_fetch(&bus, TG2HDL_CALL_ADDRESS, output, TG2HDL_CALL_OUTPUT_BYTES);
+            if (code != 0)
+                return code;
+        }
+        packets->runs++;
+        packets->knows_runs = 1;
+        return 0;
     }
-    return code != 0 ? code : TG2HDL_LINK_FAILED;
+    return TG2HDL_LINK_FAILED;
 }
 #endif

@@ -8,10 +8,13 @@ import pytest
 from tg2hdl_ir import ArithmeticUnit, DType, IROp, OpDef, OpLowering, PassDef, registry
 from tg2hdl_ir.ops import result_types
 from tg2hdl_ir.passes.pattern import op, rewrite, value
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir.plugins.registry import Registry, use_registry
 from tg2hdl_ir.testing.conformance import (
     check_lowering,
     check_op,
     check_pass,
+    check_policy,
     check_unit,
     operand_sets,
     special_values,
@@ -140,3 +143,68 @@ def test_a_pass_keeps_every_bit():
         check_pass(wrong, kernels)
     with pytest.raises(AssertionError, match="pass none changes none of these kernels"):
         check_pass(PassDef("none", "", lambda kernel: kernel), kernels)
+
+
+def test_each_form_that_a_pass_proposes_keeps_every_bit():
+    kernel = elementwise(5, "add", "int32")
+    sums = op("add", value("a"), value("b"))
+    swapped = rewrite(kernel, sums, lambda node, a, b: IROp("add", node.dtype, (b, a)))
+    wrong = rewrite(kernel, sums, lambda node, a, b: a)
+
+    def proposes(*forms):
+        return PassDef("forms", "", lambda kernel: list(forms), proposes=True)
+
+    assert check_pass(proposes(swapped, (swapped,), kernel), [kernel]) == 2
+    with pytest.raises(AssertionError, match=r"pass forms: buffer \d of kernel \w+ differs"):
+        check_pass(proposes(swapped, (kernel, wrong)), [kernel])
+    with pytest.raises(AssertionError, match="pass forms returned str"):
+        check_pass(proposes("a form"), [kernel])
+
+
+def unit_of(name, latency):
+    return ArithmeticUnit(name, "add", (F, F), F, latency, "nowhere:Unit")
+
+
+class Units:
+    @hookimpl
+    def tg2hdl_arithmetic_units(self):
+        return [unit_of("test.slow", 9), unit_of("test.quick", 2)]
+
+
+def policy(function):
+    return type("Policy", (), {"tg2hdl_select_unit": staticmethod(hookimpl(function))})()
+
+
+POLICIES = {
+    "the policy chooses no unit for any op": lambda candidates: None,
+    "policy for add on (fp32, fp32) -> fp32: it depends on the order of the candidates": lambda candidates: (
+        candidates[0]
+    ),
+    "policy for add on (fp32, fp32) -> fp32: it changes the list of candidates": lambda candidates: (
+        candidates.reverse()
+    ),
+    "policy for add on (fp32, fp32) -> fp32: the policy tg2hdl_select_unit of plugin 'policy:Policy.0' chose "
+    "'quick' for op 'add', which is not a candidate": lambda candidates: "quick",
+    "policy for add on (fp32, fp32) -> fp32: the policy tg2hdl_select_unit of plugin 'policy:Policy.0' raised "
+    "ZeroDivisionError: integer division or modulo by zero": lambda candidates: 1 // 0,
+}
+
+
+def quickest(candidates):
+    return min(candidates, key=lambda unit: (unit.latency, unit.name))
+
+
+def test_a_policy_chooses_one_of_its_candidates():
+    with use_registry(Registry([])) as known, known.extended(Units()):
+        assert check_policy(policy(quickest)) == 1
+
+
+@pytest.mark.parametrize("text", POLICIES)
+def test_faulty_policies_are_named(text):
+    with (
+        use_registry(Registry([])) as known,
+        known.extended(Units()),
+        pytest.raises(AssertionError) as caught,
+    ):
+        check_policy(policy(POLICIES[text]))
+    assert str(caught.value) == text

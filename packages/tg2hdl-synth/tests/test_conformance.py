@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from amaranth.build import Platform
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import FamilyDef, FlowDef
+from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, FlowDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth import part_named, synthesize
@@ -14,7 +15,7 @@ from tg2hdl_synth.families.ice40.tools import Ice40
 from tg2hdl_synth.flows import SynthesisFlow
 from tg2hdl_synth.place import PathStep, PlaceAndRoute
 from tg2hdl_synth.plugin import tg2hdl_families
-from tg2hdl_synth.testing import _Sample, check_flow, check_target
+from tg2hdl_synth.testing import _Sample, check_board, check_family, check_flow, check_target
 
 FAMILIES = {family.name: family for family in tg2hdl_families()}
 TOY = replace(part_named("ice40-hx8k"), name="toy-1", family="toy")
@@ -154,3 +155,52 @@ def test_wrong_figures_of_a_part():
         check_target(replace(TOY, bram_bits=32))
     with pytest.raises(InputError, match="for which there is no flow"):
         synthesize(_Sample(), replace(TOY, family="none"))
+
+
+@pytest.mark.parametrize("family", registry().families(), ids=lambda family: family.name)
+def test_families_of_this_project_with_their_parts_and_boards(family):
+    if family.boards:
+        pytest.importorskip("amaranth_boards")
+    check_family(family)
+
+
+class _Clockless(Platform):
+    resources = connectors = ()
+    default_clk = required_tools = None
+    toolchain_prepare = None
+
+
+FIGURES = {
+    "family ecp5: block_modes begins with the widest shape: [9, 18]": {
+        "block_modes": ((9, 2048), (18, 1024))
+    },
+    "family ecp5: a shape has 36864 bits of 18432": {"block_modes": ((36, 1024),)},
+    "family ecp5: block_words=16384, a shape has 512 words": {"block_modes": ((36, 512),)},
+    "family ecp5: dual_bits=72, the widest shape has 36": {"dual_bits": 72},
+    "family ecp5: a block RAM has no shape": {"block_modes": ()},
+}
+
+
+@pytest.mark.parametrize("text", FIGURES)
+def test_figures_that_cannot_be_are_named(text):
+    family = registry().family("ecp5")
+    memory = replace(family.memory, block_bits=18432, **FIGURES[text])
+    with pytest.raises(AssertionError) as caught:
+        check_family(replace(family, memory=memory))
+    assert str(caught.value) == text
+
+
+BOARDS = {
+    "board b: nothing registers the part 'ecp5-1k'": {"part": "ecp5-1k"},
+    "board b: no name for openFPGALoader": {"loader": ""},
+    "board b: platform made dict, not a Platform": {"platform": dict},
+    "board b: its platform has no default clock": {"platform": _Clockless},
+}
+
+
+@pytest.mark.parametrize("text", BOARDS)
+def test_boards_that_cannot_be_are_named(text):
+    board = replace(BoardDef("b", "", "ecp5-45k", dict, "b"), **BOARDS[text])
+    with pytest.raises(AssertionError) as caught:
+        check_board(board)
+    assert str(caught.value) == text

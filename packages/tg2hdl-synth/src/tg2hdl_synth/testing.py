@@ -1,9 +1,10 @@
-"""The conformance suite for families: their tools and parts.
+"""The conformance suites for families, their tools and parts, and for boards.
 
 In the tests of a plugin::
 
     def test_my_family():
         (family,) = my_plugin.tg2hdl_families()
+        check_family(family)
         for part in family.parts:
             check_flow(family, part)
 """
@@ -14,11 +15,13 @@ from dataclasses import replace
 from typing import Any
 
 from amaranth import Module, Signal
+from amaranth.build import Platform
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef, FlowDef, TargetDef, resolve
+from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, FlowDef, TargetDef, resolve
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.errors import DesignTooLargeError
 from tg2hdl_synth.families import Family
 from tg2hdl_synth.flow import synthesize
@@ -26,7 +29,7 @@ from tg2hdl_synth.netlist import KINDS
 from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.result import SynthesisResult
 
-__all__ = ["check_flow", "check_target"]
+__all__ = ["check_board", "check_family", "check_flow", "check_target"]
 
 _TABLE = [(37 * n * n + 11 * n) % 65536 for n in range(512)]
 
@@ -76,6 +79,63 @@ def check_target(target: TargetDef) -> None:
     )
     names = [name for name, _ in target.options]
     assert len(set(names)) == len(names), f"{label}: an option is given twice: {names}"
+
+
+def check_family(family: FamilyDef) -> None:
+    """Check the figures of a family, its parts and its boards; `check_flow` checks its tools.
+
+    Raises
+    ------
+    AssertionError
+        Naming the family, and the first figure that cannot be.
+    """
+    label = f"family {family.name}"
+    figures = family.memory
+    modes = figures.block_modes
+    assert modes, f"{label}: a block RAM has no shape"
+    widths = [bits for bits, _ in modes]
+    assert widths == sorted(widths, reverse=True), (
+        f"{label}: block_modes begins with the widest shape: {widths}"
+    )
+    largest = max(bits * words for bits, words in modes)
+    assert largest <= figures.block_bits, f"{label}: a shape has {largest} bits of {figures.block_bits}"
+    deepest = max(words for _, words in modes)
+    assert deepest == figures.block_words, (
+        f"{label}: block_words={figures.block_words}, a shape has {deepest} words"
+    )
+    assert figures.dual_bits <= widths[0], (
+        f"{label}: dual_bits={figures.dual_bits}, the widest shape has {widths[0]}"
+    )
+    for part in family.parts:
+        assert part.family == family.name, f"{label}: part {part.name} is of the family {part.family!r}"
+        check_target(part)
+    for board in family.boards:
+        check_board(board)
+
+
+def check_board(board: BoardDef) -> None:
+    """Check a board: its part, and a platform with a clock and a serial line.
+
+    Raises
+    ------
+    AssertionError
+        Naming the board and the first rule that it breaks.
+    """
+    label = f"board {board.name}"
+    part = next((p for p in registry().targets() if p.name == board.part), None)
+    assert part is not None, f"{label}: nothing registers the part {board.part!r}"
+    assert board.loader, f"{label}: no name for openFPGALoader"
+    platform = resolve(board.platform)()
+    assert isinstance(platform, Platform), f"{label}: platform made {type(platform).__name__}, not a Platform"
+    assert platform.default_clk, f"{label}: its platform has no default clock"
+    clock = platform.default_clk_frequency / 1e6
+    assert 1 <= clock <= 1000, f"{label}: its clock has {clock} MHz"
+    assert ("uart", 0) in platform.resources, f"{label}: its platform has no resource uart 0"
+    line = platform.resources["uart", 0]
+    directions = {io.name: io.ios[0].dir for io in line.ios if hasattr(io, "ios")}
+    for name, direction in {"rx": "i", "tx": "o"}.items():
+        found = directions.get(name)
+        assert found == direction, f"{label}: {name} of uart 0 has the direction {found!r}, not {direction!r}"
 
 
 def check_flow(

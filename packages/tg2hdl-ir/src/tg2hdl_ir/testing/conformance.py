@@ -19,14 +19,24 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.ops import result_types
+from tg2hdl_ir.plugins.arithmetic import ArithmeticSet
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpDef, OpLowering, PassDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.verifier import verify
 
-__all__ = ["Simulate", "check_lowering", "check_op", "check_pass", "check_unit", "operand_sets"]
+__all__ = [
+    "Simulate",
+    "check_lowering",
+    "check_op",
+    "check_pass",
+    "check_policy",
+    "check_unit",
+    "operand_sets",
+]
 
 Bits: TypeAlias = npt.NDArray[np.uint64]
 Simulate: TypeAlias = Callable[[Any, tuple[Bits, ...]], Bits]
@@ -151,7 +161,7 @@ def check_lowering(
 
 
 def check_pass(definition: PassDef, kernels: Iterable[KernelIR], *, seed: int = 0) -> int:
-    """Check that a rewrite keeps the rules of the IR and every bit of the results.
+    """Check that a rewrite keeps the rules of the IR and every bit of the results; or each form that one proposes.
 
     Parameters
     ----------
@@ -161,7 +171,7 @@ def check_pass(definition: PassDef, kernels: Iterable[KernelIR], *, seed: int = 
     Returns
     -------
     int
-        Number of kernels that it changed.
+        Number of kernels that it changed, or of forms that it proposed.
 
     Raises
     ------
@@ -174,22 +184,81 @@ def check_pass(definition: PassDef, kernels: Iterable[KernelIR], *, seed: int = 
     run = resolve(definition.run)
     rng = np.random.default_rng(seed)
     for kernel in kernels:
-        made = run(kernel)
-        assert isinstance(made, KernelIR), f"pass {definition.name} returned {type(made).__name__}"
-        verify(made)
-        changed += made.format() != kernel.format()
+        before = kernel.format()
+        forms = run(kernel) if definition.proposes else [run(kernel)]
+        assert kernel.format() == before, f"pass {definition.name} changes its argument"
         inputs = {}
         for buffer in kernel.buffers:
             bits = rng.integers(0, 1 << buffer.dtype.bit_width, buffer.depth, dtype=np.uint64, endpoint=False)
             inputs[buffer.idx] = buffer.dtype.bits_to_array(bits)
-        with np.errstate(all="ignore"):
-            wanted, got = evaluate(kernel, inputs), evaluate(made, inputs)
-        for meta in (b for b in kernel.buffers if b.is_output):
-            one, two = (meta.dtype.array_to_bits(found[meta.idx]) for found in (wanted, got))
-            same = np.array_equal(one, two)
-            assert same, f"pass {definition.name}: buffer {meta.idx} of kernel {kernel.name} differs"
+        for form in forms:
+            steps = form if isinstance(form, tuple) else (form,)
+            for made in steps:
+                assert isinstance(made, KernelIR), f"pass {definition.name} returned {type(made).__name__}"
+                verify(made)
+            changed += "".join(made.format() for made in steps) != before
+            with np.errstate(all="ignore"):
+                wanted, got = evaluate(kernel, inputs), _evaluate_steps(steps, inputs)
+            for meta in (b for b in kernel.buffers if b.is_output):
+                one, two = (meta.dtype.array_to_bits(found[meta.idx]) for found in (wanted, got))
+                same = np.array_equal(one, two)
+                assert same, f"pass {definition.name}: buffer {meta.idx} of kernel {kernel.name} differs"
     assert changed, f"pass {definition.name} changes none of these kernels"
     return changed
+
+
+def _evaluate_steps(kernels: Iterable[KernelIR], inputs: dict[int, Any]) -> dict[int, Any]:
+    """Contents after kernels that run one after the other over the same slots."""
+    contents = dict(inputs)
+    for kernel in kernels:
+        for meta in kernel.buffers:
+            if meta.idx not in contents:
+                contents[meta.idx] = np.zeros(meta.depth, meta.dtype.numpy())
+        contents |= evaluate(kernel, {meta.idx: contents[meta.idx] for meta in kernel.buffers})
+    return contents
+
+
+def check_policy(plugin: object, *, target: str = "generic") -> int:
+    """Check a policy among units on every op and its formats: what it chooses is one of the units that it was given.
+
+    Parameters
+    ----------
+    plugin : module or object
+        With the function ``tg2hdl_select_unit``.
+    target : str
+        FPGA family; units of other families are no candidates.
+
+    Returns
+    -------
+    int
+        For how many ops and formats it chose a unit.
+
+    Raises
+    ------
+    AssertionError
+        Naming the op and the first rule that it breaks.
+    """
+    groups: dict[Any, list[ArithmeticUnit]] = {}
+    for unit in registry().units():
+        if unit.target in ("generic", target):
+            groups.setdefault((unit.op, unit.operands, unit.result), []).append(unit)
+    assert groups, "no unit is registered"
+    count = 0
+    with ArithmeticSet([]).extended(plugin, distribution="policy") as plugins:
+        for (op, operands, result), units in groups.items():
+            label = f"policy for {op} on ({', '.join(map(str, operands))}) -> {result}"
+            chosen = []
+            for candidates in (list(units), list(reversed(units))):
+                kept = list(candidates)
+                try:
+                    chosen.append(plugins.policy(op, operands, result, candidates))
+                except PluginError as error:
+                    raise AssertionError(f"{label}: {error.message}") from error
+                assert candidates == kept, f"{label}: it changes the list of candidates"
+            assert chosen[0] == chosen[1], f"{label}: it depends on the order of the candidates"
+            count += chosen[0] is not None
+    assert count, "the policy chooses no unit for any op"
+    return count
 
 
 def _compare(

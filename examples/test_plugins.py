@@ -16,15 +16,17 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
+from tg2hdl.testing import check_command, check_front_end, check_report_section
+from tg2hdl_backend.testing.designs import check_memory_kind, check_sequencer
 from tg2hdl_backend.testing.memory_ports import check_memory_port
 from tg2hdl_backend.testing.ports import check_port
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins import hookspecs
 from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.testing.conformance import check_lowering, check_op, check_unit
+from tg2hdl_ir.testing.conformance import check_lowering, check_op, check_policy, check_unit
 from tg2hdl_quant.testing import check_quantizer, check_rounding
 from tg2hdl_sim.testing.units import LoweringSimulation, simulate_unit
-from tg2hdl_synth.testing import check_flow
+from tg2hdl_synth.testing import check_board, check_family, check_flow
 
 FOLDER = Path(__file__).parent / "plugins"
 I8 = DType.INT8
@@ -68,6 +70,12 @@ def test_every_hook_has_an_example_and_every_example_is_in_the_guide():
         assert f"test_{path.stem}" in globals() or path.stem == "lockstep_engine"
 
 
+def test_every_hook_is_on_the_page_of_mistakes():
+    page = (FOLDER.parents[1] / "docs/howto/plugin-mistakes.md").read_text()
+    hooks = {name for name in vars(hookspecs) if name.startswith("tg2hdl_")}
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == hooks
+
+
 @example("saturating_add")
 def test_saturating_add(plugin):
     check_op(registry().op("myext.add_sat"), (I8, I8), I8, count=200)
@@ -109,6 +117,7 @@ def test_logic_levels(plugin):
 
 @example("smallest_unit")
 def test_smallest_unit(plugin):
+    assert check_policy(plugin) > 10
     x = X.astype(np.float32)
     accelerator = tg2hdl.compile(lambda x: x * x + 1, x)
     assert "fp32.add.small" in accelerator.plan()
@@ -119,23 +128,19 @@ def test_smallest_unit(plugin):
 @example("nexus_family")
 def test_nexus_family(plugin):
     (family,) = plugin.tg2hdl_families()
+    check_family(family)
     check_flow(family, family.parts[0], place=False, simulate=False)
 
 
 @example("versa_board")
 def test_versa_board(plugin):
     pytest.importorskip("amaranth_boards")
-    from tg2hdl_ir.plugins.descriptors import resolve
-
-    board = registry().board("versa-ecp5")
-    platform = resolve(board.platform)()
-    assert platform.default_clk_frequency > 0
-    assert ("uart", 0) in platform.resources
-    assert registry().target(board.part).family == "ecp5"
+    check_board(registry().board("versa-ecp5"))
 
 
 @example("register_file")
 def test_register_file(plugin):
+    assert check_memory_kind(registry().memory_kind("register-file")) > 0
     accelerator = tg2hdl.compile(lambda x: x * 3, X)
     assert {memory.kind for memory in accelerator.design.buffers} == {"register-file"}
     result = accelerator.simulate(X)
@@ -155,6 +160,8 @@ def test_static_ram(plugin):
 
 @example("spaced_sequencer")
 def test_spaced_sequencer(plugin):
+    check_sequencer(registry().sequencer("spaced"))
+
     def model(x):
         return ((x.cast("int32") * 3).contiguous() + 1).contiguous() * 5
 
@@ -224,6 +231,8 @@ def test_matrix_file(plugin, tmp_path, monkeypatch):
     np.savetxt("layer.csv", weights, delimiter=",")
     np.savetxt("layer.txt", weights, delimiter=",", header="matrix")
     x = np.array([[1, 2, 3]], np.float32)
+    (front_end,) = plugin.tg2hdl_frontends()
+    check_front_end(front_end, tmp_path / "layer.csv")
     for name in ("layer.csv", "layer.txt"):  # by its suffix, and by its first bytes
         assert (tg2hdl.compile(name).golden(x) == x @ weights).all()
     wide = tg2hdl.compile("layer.csv", repeats=2)
@@ -248,20 +257,13 @@ def test_matrix_file(plugin, tmp_path, monkeypatch):
 
 
 @example("scale_operator")
-def test_scale_operator(plugin, tmp_path):
-    onnx = pytest.importorskip("onnx")
-    helper = onnx.helper
-    value = [helper.make_tensor_value_info(name, 6, [4]) for name in ("x", "y")]
-    node = helper.make_node("Scale", ["x"], ["y"], domain="com.example", factor=3)
-    graph = helper.make_graph([node], "scaled", value[:1], value[1:])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
-    path = tmp_path / "scaled.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets), str(path))
-    from tg2hdl.model_file import load_model_file
+def test_scale_operator(plugin):
+    pytest.importorskip("onnx")
+    from tg2hdl_backend.testing.onnx_operators import check_onnx_operator
 
-    file = load_model_file(str(path))
+    (definition,) = plugin.tg2hdl_onnx_operators()
     x = np.array([1, -2, 3, 4], np.int32)
-    assert tg2hdl.compile(file.model, *file.example_inputs).golden(x).tolist() == [3, -6, 9, 12]
+    check_onnx_operator(definition, [x], 3 * x, attributes={"factor": 3})
 
 
 @example("file_list")
@@ -278,6 +280,8 @@ def test_file_list(plugin, tmp_path):
 def test_zeros_section(plugin):
     pytest.importorskip("plotly")
     weight = Tensor(np.array([0, 0, 0, 5] * 4, np.int8))
+    (section,) = plugin.tg2hdl_report_sections()
+    assert "<td>3%</td>" in check_report_section(section), "one of its 32 weights is 0"
     page = tg2hdl.compile(lambda x: x * weight, X).report().html
     assert "Zero weights" in page
     assert "<td>75%</td>" in page
@@ -285,6 +289,8 @@ def test_zeros_section(plugin):
 
 @example("cycles_command")
 def test_cycles_command(plugin, tmp_path):
+    (command,) = plugin.tg2hdl_commands()
+    check_command(command)
     path = tmp_path / "model.py"
     path.write_text(
         "import numpy as np\ndef model(x): return x * 3\nexample_inputs = (np.zeros(16, np.int8),)\n"

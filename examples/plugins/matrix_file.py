@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import FrontEndDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
@@ -23,7 +24,17 @@ class MatrixModel:
         from tg2hdl_backend import TensorSpec
         from tg2hdl_ir.dtype import DType
 
-        weights = np.loadtxt(path, np.float32, delimiter=",", ndmin=2)
+        text = path.read_text(errors="replace")
+        try:
+            weights = np.array(
+                [line.split(",") for line in text.splitlines() if not line.startswith("#")], np.float32
+            )
+        except ValueError as error:
+            raise InputError(
+                f"{path.name} is not a matrix: {error}", where=str(path), hint="give rows of numbers"
+            ) from None
+        if weights.ndim != 2:
+            raise InputError(f"{path.name} has no rows", where=str(path), hint="give rows of numbers")
         self.__name__ = path.stem
         self.inputs = (TensorSpec("x", (1, len(weights)), DType.FP32),)
         self.input_names = ("x",)

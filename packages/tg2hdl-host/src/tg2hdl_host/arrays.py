@@ -50,11 +50,13 @@ def read_arrays(path: str | PathLike[str]) -> dict[str, Array]:
 def read_numpy(path: str | PathLike[str]) -> Array | dict[str, Array]:
     """The arrays of a file of either kind; see `read_array`."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
-            return {name: np.asarray(array) for name, array in found.items()}
+        # numpy leaves a damaged archive open that it has opened itself.
+        with open(path, "rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found
+            with found:
+                return {name: np.asarray(array) for name, array in found.items()}
     except Exception as error:  # numpy's reader and zipfile raise a dozen kinds
         reason = str(error) or type(error).__name__
         raise UnfitInputError(

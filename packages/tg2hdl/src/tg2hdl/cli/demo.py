@@ -44,7 +44,13 @@ Examples:
     show_default=True,
     help="8x8 digits; MNIST, whose networks are trained first (10 s or so); or a fairy tale by a small language model.",
 )
-@click.option("--model", type=click.Choice(["all", *DEMO_MODELS]), default="all", show_default=True)
+@click.option(
+    "--model",
+    type=click.Choice(["all", *DEMO_MODELS]),
+    default="all",
+    show_default=True,
+    help="Which of the two classifiers of `--data digits`.",
+)
 @click.option(
     "--images", default=360, show_default=True, help="Test images per model: up to 360, of MNIST 1000."
 )
@@ -86,7 +92,7 @@ def demo(
     if data == "story":
         given = click.get_current_context().get_parameter_source
         for option in ("model", "images", "tinygrad_images"):
-            if given(option) is not ParameterSource.DEFAULT:
+            if given(option) is ParameterSource.COMMANDLINE:
                 name = option.replace("_", "-")
                 raise click.UsageError(
                     f"--data story has no use for --{name}; `tg2hdl stories` has more options"

@@ -87,7 +87,13 @@ Examples:
 @click.option(
     "--weight-rounding", default="nearest", show_default=True, help="Method that chooses codes of weights."
 )
-@click.option("--activations", type=click.Choice(ACTIVATIONS), default="symmetric", show_default=True)
+@click.option(
+    "--activations",
+    type=click.Choice(ACTIVATIONS),
+    default="symmetric",
+    show_default=True,
+    help="affine: tensors with negative values have a zero point where only layers with weights read them.",
+)
 @click.option("--equalization", metavar="METHOD", help="Balance the channels between layers: cross-layer.")
 @click.option(
     "--search", is_flag=True, help="Search widths of weights by layer, and print a table; writes no model."

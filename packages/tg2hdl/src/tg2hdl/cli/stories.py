@@ -89,7 +89,9 @@ CLOCK = 100.0
     show_default=True,
     help="Bits of keys and values.",
 )
-@click.option("--multipliers", type=click.IntRange(1), default=16, show_default=True)
+@click.option(
+    "--multipliers", type=click.IntRange(1), default=16, show_default=True, help="Hardware multipliers."
+)
 @click.option("--family", type=FAMILY, default="generic", show_default=True, help="FPGA family.")
 @click.option(
     "--engine",

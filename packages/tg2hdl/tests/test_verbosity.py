@@ -59,6 +59,14 @@ def test_nothing_is_left_behind(command):
     assert (root.level, root.handlers, os.environ.get(VARIABLE)) == (*before, None)
 
 
+@pytest.mark.parametrize("option", ["-v", "-q", "--traceback", "--no-config"])
+def test_after_the_command_the_error_says_where_they_go(option):
+    result = CliRunner().invoke(cli, ["doctor", option])
+    assert result.exit_code == 2
+    assert f". It goes before the command: tg2hdl {option} doctor." in result.stderr
+    assert "It goes" not in CliRunner().invoke(cli, ["doctor", "--engine"]).stderr
+
+
 def test_both_do_not_go_together(command):
     result = command("-q", "-v")
     assert result.exit_code == 2

@@ -87,9 +87,15 @@ class CommandGroup(click.Group):
         return {name: settings_of(command, name, tables, path, ctx)}
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was asked for."""
+        """Run the command that was asked for; an option of the group that follows the command is named as such."""
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if any(error.option_name in parameter.opts for parameter in self.params):
+                where = f"tg2hdl {error.option_name} {ctx.invoked_subcommand}"
+                text = f"{error.message.rstrip('.')}. It goes before the command: {where}."
+                raise click.UsageError(text, error.ctx) from None
+            raise
         except KeyboardInterrupt:
             raise click.exceptions.Abort from None  # click itself would print an empty line first
 

@@ -52,6 +52,7 @@ def tg2hdl_commands() -> list[CommandDef]:
             "Run the stored vectors of a built design on a board.",
             "tg2hdl.cli.selftest:selftest_command",
         ),
+        CommandDef("split", "Cut a model into parts for several boards.", "tg2hdl.cli.split:split_command"),
         CommandDef("stories", "Let a language model on hardware write a text.", "tg2hdl.cli.stories:stories"),
         CommandDef("ir-opt", "Run rewrites on printed IR.", "tg2hdl.cli.ir_opt:ir_opt"),
         CommandDef("plugins", "Show the loaded plugins.", "tg2hdl.cli.plugins:plugins"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tg2hdl.quantized_model import QuantizedModel, integer_model
     from tg2hdl.results import Cycles, KernelSummary, SimulationResult
     from tg2hdl.session import Session
+    from tg2hdl.splitting import SplitModel, split
     from tg2hdl.width_search import search_widths
     from tg2hdl_backend import BenchResult, run_bench
     from tg2hdl_host import connect
@@ -41,6 +42,7 @@ __all__ = [
     "SdramModel",
     "Session",
     "SimulationResult",
+    "SplitModel",
     "Tg2hdlError",
     "compile",
     "connect",
@@ -49,6 +51,7 @@ __all__ = [
     "quantize",
     "run_bench",
     "search_widths",
+    "split",
 ]
 
 __version__ = importlib.metadata.version("tg2hdl")
@@ -67,6 +70,7 @@ __getattr__, __dir__ = lazy_names(
         ".quantized_model": ("QuantizedModel", "integer_model"),
         ".results": ("Cycles", "KernelSummary", "SimulationResult"),
         ".session": ("Session",),
+        ".splitting": ("SplitModel", "split"),
         ".width_search": ("search_widths",),
         "tg2hdl_backend": ("BenchResult", "run_bench"),
         "tg2hdl_host": ("connect",),

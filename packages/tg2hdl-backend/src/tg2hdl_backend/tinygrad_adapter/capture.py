@@ -29,7 +29,7 @@ from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.turns import compiles
 
-__all__ = ["CapturedProgram", "capture", "describe_outputs", "substitute"]
+__all__ = ["CapturedProgram", "OutputSlot", "capture", "describe_outputs", "substitute"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +255,7 @@ def describe_outputs(
     def walk(item: Any, label: str) -> Any:
         if isinstance(item, Tensor):
             labels.append(label)
-            return _Slot(len(labels) - 1)
+            return OutputSlot(len(labels) - 1)
         if isinstance(item, dict):
             return {k: walk(v, f"{label}_{k}") for k, v in item.items()}
         if isinstance(item, tuple) and hasattr(item, "_fields"):
@@ -272,7 +272,9 @@ def describe_outputs(
 
 
 @dataclass(frozen=True)
-class _Slot:
+class OutputSlot:
+    """The place of an output in the structure that a model returned."""
+
     number: int
 
 
@@ -286,7 +288,7 @@ def substitute(structure: Any, arrays: Sequence[Any]) -> Any:
     arrays : sequence
         The values, by number of the slot.
     """
-    if isinstance(structure, _Slot):
+    if isinstance(structure, OutputSlot):
         return arrays[structure.number]
     if isinstance(structure, dict):
         return {k: substitute(v, arrays) for k, v in structure.items()}
@@ -298,7 +300,7 @@ def substitute(structure: Any, arrays: Sequence[Any]) -> Any:
 
 
 def _collect(structure: Any, result: Any, found: dict[int, npt.NDArray[Any]]) -> None:
-    if isinstance(structure, _Slot):
+    if isinstance(structure, OutputSlot):
         found[structure.number] = result
     elif isinstance(structure, dict):
         for key, inner in structure.items():

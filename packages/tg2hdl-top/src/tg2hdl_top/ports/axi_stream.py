@@ -20,7 +20,7 @@ from tg2hdl_top.ports.base import HostDriver, HostPort
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
 from tg2hdl_top.register_map import element_bytes
 
-__all__ = ["AxiStreamDriver", "AxiStreamPort"]
+__all__ = ["AxiStreamDriver", "AxiStreamPort", "streamed"]
 
 
 class AxiStreamPort(HostPort):
@@ -44,7 +44,7 @@ class AxiStreamPort(HostPort):
     overlaps_runs = True
 
     def __init__(self, serves: HostShape) -> None:
-        self._inputs, self._outputs = _streamed(serves)
+        self._inputs, self._outputs = streamed(serves)
         outside = {
             "s_axis": Out(_stream(8 * _bytes(self._inputs))),
             "m_axis": In(_stream(8 * _bytes(self._outputs))),
@@ -85,8 +85,24 @@ class AxiStreamPort(HostPort):
         """The contents of the packets, in order."""
         return {
             name: {"tdata_bits": 8 * _bytes(buffers), "packet": [_described(b) for b in buffers]}
-            for name, buffers in zip(("s_axis", "m_axis"), _streamed(serves), strict=True)
+            for name, buffers in zip(("s_axis", "m_axis"), streamed(serves), strict=True)
         }
+
+    @staticmethod
+    def run_interval(serves: HostShape, cycles: int) -> int:
+        """Clock cycles from a start to the next, for runs one at a time whose packets never wait; exact.
+
+        The next packet in is taken while the results are sent.
+
+        Parameters
+        ----------
+        serves : HostShape
+        cycles : int
+            From start to done.
+        """
+        inputs, outputs = streamed(serves)
+        taken, sent = (sum(b.layout.depth for b in buffers) for buffers in (inputs, outputs))
+        return cycles + 2 + max(taken, sent + sum(map(ElementReader.delay_of, outputs)))
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
@@ -215,7 +231,7 @@ class AxiStreamDriver(HostDriver):
 
     def __init__(self, serves: HostShape, simulation: Any) -> None:
         super().__init__(serves, simulation)
-        self._inputs, self._outputs = _streamed(serves)
+        self._inputs, self._outputs = streamed(serves)
         self._given: dict[str, list[int]] = {}
         self._found: dict[str, npt.NDArray[Any]] = {}
 
@@ -275,7 +291,7 @@ def _stream(bits: int) -> wiring.Signature:
     return wiring.Signature({"tvalid": Out(1), "tdata": Out(bits), "tlast": Out(1), "tready": In(1)})
 
 
-def _streamed(serves: HostShape) -> tuple[list[HostBuffer], list[HostBuffer]]:
+def streamed(serves: HostShape) -> tuple[list[HostBuffer], list[HostBuffer]]:
     """Buffers of the packets in and out."""
     known = {b.name: b for b in serves.buffers}
     inputs = [known[name] for name in serves.inputs if name in known]

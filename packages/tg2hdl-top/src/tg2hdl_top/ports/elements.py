@@ -83,10 +83,7 @@ class ElementReader(wiring.Component):
 
     def __init__(self, buffer: HostBuffer) -> None:
         self._buffer = buffer
-        stages, lanes = 0, buffer.layout.lanes
-        while lanes > 1:
-            stages, lanes = stages + 1, -(-lanes // _CHOICE)
-        self.delay = 3 + buffer.latency + stages
+        self.delay = self.delay_of(buffer)
         super().__init__(
             {
                 "restart": In(1),
@@ -98,6 +95,14 @@ class ElementReader(wiring.Component):
                 "rdata": In(buffer.width),
             }
         )
+
+    @staticmethod
+    def delay_of(buffer: HostBuffer) -> int:
+        """`delay` of a reader of this buffer."""
+        stages, lanes = 0, buffer.layout.lanes
+        while lanes > 1:
+            stages, lanes = stages + 1, -(-lanes // _CHOICE)
+        return 3 + buffer.latency + stages
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""

@@ -16,6 +16,7 @@ from tg2hdl_ir.plugins.descriptors import BoardDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth import part_named, synthesize
 from tg2hdl_synth.boards import bitstream
+from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.boards.pll import pll_settings
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.testing import check_flow
@@ -61,6 +62,9 @@ def test_the_hook_brings_everything(family):
     assert registry().board("gatemate-evb") is board
     assert isinstance(tools_of("gatemate"), GateMate)
     assert isinstance(board, BoardDef)
+    platform = GateMateA1EVB()
+    assert [GateMate().part_of(each) for each in (platform, None)] == [part.name, None]
+    assert board_named(f"{GateMateA1EVB.__module__}:GateMateA1EVB") is board
 
 
 @pytest.mark.parametrize("wanted", [12, 25, 36.4, 48, 100, 250])

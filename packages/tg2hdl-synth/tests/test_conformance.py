@@ -192,7 +192,9 @@ def test_figures_that_cannot_be_are_named(text):
 
 BOARDS = {
     "board b: nothing registers the part 'ecp5-1k'": {"part": "ecp5-1k"},
-    "board b: no name for openFPGALoader": {"loader": ""},
+    "board b: no name for openFPGALoader, and no note how it is loaded": {"loader": ""},
+    "board b: memories are ('rom',), not sram, flash or both": {"memories": ("rom",)},
+    "board b: its serial line has 300 baud": {"baud": 300},
     "board b: platform made dict, not a Platform": {"platform": dict},
     "board b: its platform has no default clock": {"platform": _Clockless},
 }

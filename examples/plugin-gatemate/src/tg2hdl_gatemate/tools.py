@@ -46,6 +46,10 @@ class GateMate(Family):
     board_tools = (yowasp("yosys"), NEXTPNR, GMPACK)
     requirement = "tg2hdl-gatemate[tools]"
 
+    def part_of(self, platform: Any) -> str | None:
+        """The only part, for ``--board module:Class``."""
+        return "gatemate-a1" if getattr(platform, "device", None) == "CCGM1A1" else None
+
     def versions(self) -> dict[str, str]:
         """Versions of the wheels."""
         return tool_versions("yosys", NEXTPNR)

@@ -124,7 +124,11 @@ def check_board(board: BoardDef) -> None:
     label = f"board {board.name}"
     part = next((p for p in registry().targets() if p.name == board.part), None)
     assert part is not None, f"{label}: nothing registers the part {board.part!r}"
-    assert board.loader, f"{label}: no name for openFPGALoader"
+    assert board.loader or board.note, f"{label}: no name for openFPGALoader, and no note how it is loaded"
+    assert set(board.memories) in ({"sram"}, {"flash"}, {"sram", "flash"}), (
+        f"{label}: memories are {board.memories!r}, not sram, flash or both"
+    )
+    assert board.baud >= 9600, f"{label}: its serial line has {board.baud} baud"
     platform = resolve(board.platform)()
     assert isinstance(platform, Platform), f"{label}: platform made {type(platform).__name__}, not a Platform"
     assert platform.default_clk, f"{label}: its platform has no default clock"

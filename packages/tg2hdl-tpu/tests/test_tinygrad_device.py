@@ -20,6 +20,8 @@ from tinygrad import Tensor, TinyJit, Variable, dtypes
 from tinygrad.device import Device
 from tinygrad.helpers import Context
 
+from tg2hdl_tpu.device.tinygrad_device import TINYTPURenderer
+
 RNG = np.random.default_rng(0)
 F = RNG.standard_normal((5, 37)).astype(np.float32)
 W = RNG.standard_normal((37, 6)).astype(np.float32)
@@ -29,7 +31,9 @@ SPECIAL = np.array([0, -0.0, 1, -1.5, np.inf, -np.inf, np.nan, 1e-40, 3e38, 2.5e
 
 
 def on(device: str, model, *arrays, noopt: int = 1) -> list[np.ndarray]:
-    with Context(NOOPT=noopt):
+    # With NOLOCALS, tinygrad keeps these kernels by themselves.
+    with Context(NOOPT=noopt, NOLOCALS=1 - noopt), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TINYTPURenderer, "plain_loops", bool(noopt))
         result = model(*(Tensor(a, device=device).realize() for a in arrays))
         results = result if isinstance(result, tuple | list) else [result]
         return [r.numpy() for r in results]

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from tinygrad import codegen
 from tinygrad.device import Allocator, Compiled
-from tinygrad.helpers import DEBUG, DEV, NOOPT
+from tinygrad.helpers import DEBUG, DEV, NOOPT, Context
 
 from tg2hdl_backend.tinygrad_adapter.renderer import SequentialRenderer
 
@@ -102,6 +103,20 @@ class HostDevice(Compiled):
         default = DEV.device or os.environ.get("DEV") or "CPU"
         if default == device.partition(":")[0] and "NOOPT" not in os.environ:
             NOOPT.value = 1
+
+
+_OPTIMIZE: Any = codegen.apply_opts
+
+
+def _optimized(ast: Any, renderer: Any, *arguments: Any, **options: Any) -> Any:
+    """The loops of a kernel as tinygrad optimizes them: not at all where a renderer asks for that."""
+    if getattr(renderer, "plain_loops", False) and "NOOPT" not in os.environ:
+        with Context(NOOPT=1):
+            return _OPTIMIZE(ast, renderer, *arguments, **options)
+    return _OPTIMIZE(ast, renderer, *arguments, **options)
+
+
+setattr(codegen, "apply_opts", _optimized)  # noqa: B010
 
 
 def shows_kernels() -> bool:

@@ -50,9 +50,15 @@ class SequentialRenderer(Renderer):
     ----------
     target : Target, optional
         tinygrad's target.
+
+    Attributes
+    ----------
+    plain_loops : bool
+        Whether loops stay as they are, on whatever device; only the environment's ``NOOPT=0`` has tinygrad unroll them.
     """
 
     device = "HDL"
+    plain_loops = False
     has_local = False
     has_shared = False
     supports_float4 = False

@@ -31,6 +31,7 @@ class TINYTPURenderer(SequentialRenderer):
     """Renders linearized UOps as printed kernel IR."""
 
     device = "TINYTPU"
+    plain_loops = True  # lanes are made of them
     compiler = TINYTPUCompiler()
 
     def supported_dtypes(self) -> set[TinygradDType]:

@@ -16,7 +16,7 @@ from tg2hdl_tpu.device.half import (
     rounded_to_half,
 )
 
-__all__ = ["STORED", "constant", "from_bits", "operation", "to_bits", "wrapped"]
+__all__ = ["STORED", "constant", "from_bits", "operation", "simple_operation", "to_bits", "wrapped"]
 
 #: Types that the machine computes with.
 STORED = tuple(
@@ -101,6 +101,11 @@ _SWAPPED = {
     **{op: op for op in ("max", "min", "maxu", "minu")},
     **{"sub": "rsub", "fsub": "frsub", "fdiv": "frdiv"},
 }
+
+
+def simple_operation(op: str, kind: str) -> str | None:
+    """The instruction that an operation on a kind of types is, where one is enough."""
+    return _SIMPLE.get((op, kind))
 
 
 def operation(emit: Emitter, node: IROp, values: list[Value]) -> Value:

@@ -8,23 +8,30 @@ from dataclasses import replace
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.device.addresses import assemble_code
 from tg2hdl_tpu.device.arithmetic import STORED
-from tg2hdl_tpu.device.code import Program, assemble_code
+from tg2hdl_tpu.device.code import Program
 from tg2hdl_tpu.device.emitter import Emitter
 from tg2hdl_tpu.device.lower import bounds_of, emit_kernel
 from tg2hdl_tpu.device.matrix import emit_product
+from tg2hdl_tpu.device.nests import emit_nest
 from tg2hdl_tpu.device.plans import Product
 from tg2hdl_tpu.device.products import split_products
 from tg2hdl_tpu.device.shuffle import Shuffle, emit_shuffle
 
 __all__ = ["compile_kernel"]
 
-#: Rows of a vector, from the fastest program to the one that needs least of VMEM.
-_ROWS = (32, 8, 2, 1)
+#: Rows of a value in a nest with affine addresses (0: no nests), and of a vector, from the fastest program to the one
+#: that needs least of VMEM.
+_ROWS = ((512, 32), (256, 32), (128, 32), (0, 32), (0, 8), (0, 2), (0, 1))
 
 
 def compile_kernel(
-    kernel: KernelIR, config: Config, variables: Mapping[str, int], steady: Collection[int] = ()
+    kernel: KernelIR,
+    config: Config,
+    variables: Mapping[str, int],
+    steady: Collection[int] = (),
+    shared: Collection[int] = (),
 ) -> Program:
     """Compile a kernel for the values of its variables.
 
@@ -35,6 +42,8 @@ def compile_kernel(
     variables : mapping of str to int
     steady : collection of int
         Slots of tensors that do not change from run to run.
+    shared : collection of int
+        Slots of outputs whose last row has elements of others.
 
     Raises
     ------
@@ -47,38 +56,60 @@ def compile_kernel(
                 raise UnsupportedError(
                     f"the tensor processor has no {dtype}", hint="cast to int32 or float32"
                 )
-        stages = split_products(kernel, bounds_of(kernel, variables), config, steady)
-        program = _program(stages.each, config, variables, kernel.where)
-        before = _program(stages.kept, config, variables, kernel.where) if stages.kept else None
+        stages = split_products(kernel, bounds_of(kernel, variables), config, steady, shared)
+        program = _program(stages.each, config, variables, kernel.where, shared)
+        copies: dict[frozenset[int], list[KernelIR | Shuffle]] = {}
+        for stage in stages.kept:
+            copies.setdefault(_reads(stage), []).append(stage)
+        before = [_program(each, config, variables, kernel.where, ()) for each in copies.values()]
     except UnsupportedError as error:
         if not error.where:
             error.where = kernel.where
         raise
     sizes = {m.idx: m.depth * m.dtype.numpy().itemsize for m in stages.scratch}
-    kept: set[int] = set()
-    for stage in stages.kept:
-        kept |= (
-            {stage.target} if isinstance(stage, Shuffle) else {m.idx for m in stage.buffers if m.is_output}
-        )
-    if before is not None:
-        before = replace(before, scratch=tuple((n, size) for n, size in sizes.items() if n in kept))
-    own = tuple((n, size) for n, size in sizes.items() if n not in kept)
-    return replace(program, scratch=own, before=before, factors=stages.factors)
+    kept = [{n for stage in each for n in _writes(stage)} for each in copies.values()]
+    before = [
+        replace(p, scratch=tuple((n, sizes[n]) for n in sizes if n in slots))
+        for p, slots in zip(before, kept, strict=True)
+    ]
+    own = tuple((n, size) for n, size in sizes.items() if not any(n in slots for slots in kept))
+    return replace(program, scratch=own, before=tuple(before), factors=stages.factors)
+
+
+def _reads(stage: KernelIR | Shuffle) -> frozenset[int]:
+    if isinstance(stage, Shuffle):
+        return frozenset({stage.source})
+    return frozenset(m.idx for m in stage.buffers if not m.is_output)
+
+
+def _writes(stage: KernelIR | Shuffle) -> frozenset[int]:
+    if isinstance(stage, Shuffle):
+        return frozenset({stage.target})
+    return frozenset(m.idx for m in stage.buffers if m.is_output)
 
 
 def _program(
-    stages: Iterable[KernelIR | Shuffle | Product], config: Config, variables: Mapping[str, int], where: str
+    stages: Iterable[KernelIR | Shuffle | Product],
+    config: Config,
+    variables: Mapping[str, int],
+    where: str,
+    shared: Collection[int],
 ) -> Program:
-    for rows in _ROWS:
+    for of_nest, rows in _ROWS:
         emit = Emitter(config)
         for stage in stages:
             if isinstance(stage, Product):
                 emit_product(emit, stage)
             elif isinstance(stage, Shuffle):
                 emit_shuffle(emit, stage)
-            else:
+            elif not of_nest or not emit_nest(emit, stage, variables, of_nest, shared):
                 emit_kernel(emit, stage, variables, rows)
-        program = assemble_code(emit.code, config, where)
+        try:
+            program = assemble_code(emit.code, config, where)
+        except UnsupportedError:
+            if not of_nest:
+                raise
+            continue  # the general way has loops
         if program is not None:
             return program
     raise UnsupportedError(

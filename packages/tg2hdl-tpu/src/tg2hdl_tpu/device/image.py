@@ -39,6 +39,7 @@ class Image:
         self.address = self.rows.ctypes.data
         self.free: list[tuple[int, int]] = [(GUARD, rows - GUARD)]
         self.taken: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
         self.starts: list[int] = []
         self.states: dict[int, int] = {}
         self.number = count()
@@ -58,7 +59,7 @@ class Image:
         for n, (start, end) in enumerate(self.free):
             if end - start >= rows:
                 self.free[n : n + 1] = [(start + rows, end)] if end - start > rows else []
-                self.taken[start] = rows
+                self.taken[start], self.sizes[start] = rows, size
                 insort(self.starts, start)
                 self.states[start] = next(self.number)
                 return self.bytes[start * ROW_BYTES : start * ROW_BYTES + size]
@@ -77,6 +78,7 @@ class Image:
         start = self.row_of(buffer)
         assert start is not None
         end = start + self.taken.pop(start)
+        del self.sizes[start]
         self.starts.remove(start)
         del self.states[start]
         self.shared.discard(start)
@@ -94,11 +96,16 @@ class Image:
         self.drop(len(self.kept) - _KEPT)
 
     @in_turn
+    def drop_one(self, key: Hashable) -> None:
+        """Give back what is held for a key."""
+        for buffer in self.kept.pop(key, {}).values():
+            self.give_back(buffer)
+
+    @in_turn
     def drop(self, number: int) -> None:
         """Give back those that are held longest."""
         for key in list(self.kept)[: max(number, 0)]:
-            for buffer in self.kept.pop(key).values():
-                self.give_back(buffer)
+            self.drop_one(key)
 
     @in_turn
     def wrote(self, buffer: memoryview) -> None:
@@ -118,6 +125,12 @@ class Image:
     def state(self, row: int) -> int | None:
         """A number that no other content of the buffer from this row on has had; None where that is unknown."""
         return None if row in self.shared else self.states.get(row)
+
+    @in_turn
+    def is_whole(self, buffer: memoryview) -> bool:
+        """Whether bytes are all that were reserved at once, so that the rest of their last row belongs to nothing."""
+        row = self.row_of(buffer)
+        return row is not None and self.sizes.get(row) == len(buffer)
 
     def _start(self, buffer: memoryview) -> int | None:
         """First row of the reserved bytes that some bytes belong to."""

@@ -74,7 +74,7 @@ class _Block:
 
     def block(self, i: Terms, j: Terms, high: int, width: int) -> None:
         p, row, lanes = self.product, self.row, self.emit.config.lanes
-        result = Rows(high * self.words // lanes)
+        result = Rows(-(-high * self.words // lanes))
         for start in range(0, p.depth, DEPTH):
             depth = min(DEPTH, p.depth - start)
             a = Rows(-(-high * self.a_bytes // row))
@@ -96,7 +96,7 @@ class _Block:
                 self.move("load", p.b.slot, self.place(p.b, first), b)
             self.tiles(a, b, result, high, width, depth, starts=start == 0)
         part, step = self.words // lanes, p.result.stride // lanes
-        at = self.place(p.result, 0, (i, self.high * step), (j, part))
+        at = self.place(p.result, 0, (i, self.high * p.result.stride // lanes), (j, part))
         if step > part:
             self.move_rows("store", p.result.slot, at, result, high, step, part)
         else:
@@ -110,6 +110,10 @@ class _Block:
 
     def move(self, op: str, slot: int, at: Value, rows: Rows) -> None:
         """DMA of neighbouring rows."""
+        if isinstance(at, Constant):
+            side: dict[str, Any] = {"dst": Place(rows)} if op == "load" else {"a": Place(rows)}
+            self.emit.line(op, b=at.bits, slot=slot, count=rows.count, **side)
+            return
         self.register(at)
         self.line(op, slot, Place(rows), rows.count)
 

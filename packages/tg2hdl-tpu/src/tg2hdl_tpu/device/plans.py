@@ -78,16 +78,18 @@ class Planner(Factors):
         matrix_a, high, layout = first
         matrix_b, across = self._second(copies, b, layout, columns, exact=layout == deep)
         used = width if only else prod(columns.values()) if len(columns) == 1 else prod(across.values())
-        words = up(matrix_b.stride, lanes)
         each = list(batch.values())
         total = prod(high.values())
+        depth = up(prod(layout.values()), side)
+        words = up(matrix_b.stride, lanes)
+        if not each and not only and matrix_b.stride == width and (depth == side or total * width <= lanes):
+            words = width  # rows of the result side by side; sums of more steps are only added in one row
         steps = tuple(s * total * words // lanes for s in strides(each))
         result = Matrix(copies.take(prod(each) * total * words, DType.INT32).idx, 0, words, steps)
         places = [*strides([*each, *high.values(), words])[:-1], *strides(list(across.values()))]
         address = address_of(
             t for t in zip((*batch, *high, *across), places, strict=True) if t[0] is not only
         )
-        depth = up(prod(layout.values()), side)
         product = Product(tuple(each), total, depth, up(used, width), matrix_a, matrix_b, result)
         rate = 1 if matrix_b.tiles else side
         inner = next((c for c in reversed(outer) if c in rows or c in columns), None)
@@ -141,7 +143,7 @@ class Planner(Factors):
         direct = self.direct(value, copies.batch, {**deep, **columns}) if exact and fits else None
         kept = not copies.batch and depth * count <= LARGEST and copies.is_kept(value)
         if direct is not None and behind * count <= _BEHIND * row and not kept:
-            return replace(direct, stride=count), columns
+            return replace(direct, stride=count, tiles=count == self.config.columns), columns
         form = self.plain(value)
         aligned = not copies.batch or depth * count % row == 0
         known = form is not None and self.is_flat(form, columns)

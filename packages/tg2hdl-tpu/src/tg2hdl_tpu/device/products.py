@@ -61,7 +61,11 @@ class Stages:
 
 
 def split_products(
-    kernel: KernelIR, bounds: Mapping[int, int], config: Config, steady: Collection[int] = ()
+    kernel: KernelIR,
+    bounds: Mapping[int, int],
+    config: Config,
+    steady: Collection[int] = (),
+    shared: Collection[int] = (),
 ) -> Stages:
     """Return the stages of a kernel.
 
@@ -73,6 +77,8 @@ def split_products(
     config : Config
     steady : collection of int
         Slots of tensors that do not change from run to run.
+    shared : collection of int
+        Slots of outputs whose last row has elements of others.
     """
     splitter = _Splitter(kernel, bounds, config, steady)
     tree = splitter.loop(kernel.loop_tree, ())
@@ -86,7 +92,8 @@ def split_products(
     last = splitter.stages[-1]
     assert isinstance(last, Product)
     slot = _stored_as_it_is(rest, last, splitter.planner.affine)
-    if slot is not None:
+    part = last.rows * last.result.stride % config.lanes
+    if slot is not None and not (part and slot in shared):
         unused = last.result.slot
         last = replace(last, result=replace(last.result, slot=slot))
         scratch = tuple(m for m in scratch if m.idx != unused)

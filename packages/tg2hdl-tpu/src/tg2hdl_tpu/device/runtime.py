@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
@@ -17,9 +17,10 @@ from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.code import Program
 from tg2hdl_tpu.device.compile import compile_kernel
+from tg2hdl_tpu.device.emitter import EXTERNAL
 from tg2hdl_tpu.device.image import GUARD, LANES, ROW_BYTES, ROWS, image
 from tg2hdl_tpu.device.options import DeviceOptions
-from tg2hdl_tpu.isa import FIELDS, Trap, encode, is_illegal
+from tg2hdl_tpu.isa import FIELDS, Instruction, Trap, encode, fields_of, is_illegal
 from tg2hdl_tpu.machine import Machine, Result
 from tg2hdl_tpu.vector_ops import PARTS
 
@@ -31,6 +32,8 @@ CONFIG = Config(lanes=LANES, imem_depth=1 << 15, xmem_rows=ROWS, float=True, fun
 _HARDWARE_ROWS = 1 << 16
 _LIMIT = 1 << 40
 _HEADER = "; options "
+#: An instruction in place of one that is not needed: a program sets this register before it reads it.
+_NOTHING = encode(Instruction("set", dst_reg=EXTERNAL))
 
 
 class LoadedKernel:
@@ -64,6 +67,7 @@ class LoadedKernel:
         memory = image()
         metas = self.kernel.buffers
         starts: dict[int, int] = {}
+        shared: set[int] = set()
         copies: list[tuple[memoryview, memoryview, bool]] = []
         for meta, buffer in zip(metas, buffers, strict=True):
             row = memory.row_of(buffer)
@@ -73,35 +77,41 @@ class LoadedKernel:
                 copies.append((buffer, copy, meta.is_output))
                 row = memory.row_of(copy)
                 assert row is not None
+            elif meta.is_output and not memory.is_whole(buffer):
+                shared.add(meta.idx)
             starts[meta.idx] = row
         sizes = {meta.idx: -(-len(b) // ROW_BYTES) for meta, b in zip(metas, buffers, strict=True)}
         steady = self._steady(tuple(values), starts)
-        words = compiled(self.text, tuple(values), frozenset(steady))
+        words = compiled(self.text, tuple(values), frozenset(steady), frozenset(shared))
 
         def place(slot: int, space: memoryview) -> None:
             at = memory.row_of(space)
             assert at is not None
             starts[slot], sizes[slot] = at, -(-len(space) // ROW_BYTES)
 
+        held: dict[Hashable, dict[int, memoryview]] = {}
+        unfinished: Hashable = None
         try:
             for slot, size in words.program.scratch:
                 space = memory.take(size)
                 copies.append((space, space, False))
                 place(slot, space)
             cycles = 0
-            if words.before is not None:
-                read = {slot for _, slot in words.before.program.slots}
+            for before in words.before:
+                read = {slot for _, slot in before.program.slots}
                 states = sorted((s, starts[s], n) for s, n in steady.items() if s in read)
-                key = (self.text, tuple(values), frozenset(steady), *states)
-                kept = memory.kept.get(key)
+                key: Hashable = (self.text, tuple(values), frozenset(steady), before.program.scratch, *states)
+                kept = memory.kept.pop(key, None)  # while it is in use, nothing drops it
+                made = kept is not None
                 if kept is None:
-                    kept = {slot: memory.take(size) for slot, size in words.before.program.scratch}
-                    for slot, space in kept.items():
-                        place(slot, space)
-                    cycles = self._run(words.before, starts, sizes, list(kept)).cycles
-                    memory.keep(key, kept)
+                    kept = {slot: memory.take(size) for slot, size in before.program.scratch}
                 for slot, space in kept.items():
                     place(slot, space)
+                held[key] = kept
+                if not made:
+                    unfinished = key
+                    cycles += self._run(before, starts, sizes, list(kept)).cycles
+                    unfinished = None
             written = [m.idx for m in metas if m.is_output]
             result = self._run(words, starts, sizes, written)
         finally:
@@ -109,6 +119,10 @@ class LoadedKernel:
                 if is_output:
                     buffer[:] = copy[: len(buffer)]
                 memory.give_back(copy)
+            for key, kept in held.items():
+                memory.keep(key, kept)
+            if unfinished is not None:
+                memory.drop_one(unfinished)
             for meta, buffer in zip(metas, buffers, strict=True):
                 if meta.is_output:
                     memory.wrote(buffer)
@@ -143,11 +157,25 @@ class LoadedKernel:
 
 
 @lru_cache(maxsize=4096)
-def compiled(text: str, values: tuple[int, ...], steady: frozenset[int] = frozenset()) -> _Words:
-    """Program of a printed kernel for the values of its variables, and slots of tensors that do not change."""
+def compiled(
+    text: str,
+    values: tuple[int, ...],
+    steady: frozenset[int] = frozenset(),
+    shared: frozenset[int] = frozenset(),
+) -> _Words:
+    """Program of a printed kernel for the values of its variables; slots of tensors that do not change, of views."""
     kernel = parse_kernel(text)
     variables = {v.name: x for v, x in zip(kernel.variables, values, strict=True)}
-    return _Words(compile_kernel(kernel, CONFIG, variables, steady))
+    return _Words(compile_kernel(kernel, CONFIG, variables, steady, shared))
+
+
+#: Fields that make no word illegal.
+_PLACES = sum(((1 << FIELDS[name].width) - 1) << FIELDS[name].low for name in ("dst", "a", "b"))
+
+
+@lru_cache(maxsize=4096)
+def _is_illegal(word: int) -> bool:
+    return is_illegal(word, CONFIG)
 
 
 class _Words:
@@ -156,11 +184,11 @@ class _Words:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.words = [encode(i) for i in program.instructions]
-        self.illegal = np.array([is_illegal(word, CONFIG) for word in self.words], np.uint8)
+        self.illegal = np.array([_is_illegal(word & ~_PLACES) for word in self.words], np.uint8)
         if self.illegal.any():
             bad = program.instructions[int(self.illegal.argmax())]
             raise AssertionError(f"the machine cannot execute {bad}")
-        self.before = None if program.before is None else _Words(program.before)
+        self.before = tuple(_Words(p) for p in program.before)
 
     def run(self, starts: dict[int, int]) -> Result:
         machine = _machine()
@@ -177,6 +205,12 @@ def _placed(program: Program, words: Iterable[int], starts: dict[int, int]) -> l
             slot
         ] & mask  # of a negative place, the carry belongs to no field
         found[at] = found[at] & ~(mask << field.low) | row << field.low
+    for at in reversed(program.pairs):
+        first, second = fields_of(found[at - 1]), fields_of(found[at])
+        count = first["count"] + second["count"]
+        if second["b"] == first["b"] + first["count"] and count < 1 << FIELDS["count"].width:
+            found[at - 1] += second["count"] << FIELDS["count"].low
+            found[at] = _NOTHING
     return found
 
 

@@ -1,0 +1,122 @@
+"""Emits operations on tiles: rows of VMEM with a stride for each loop whose iterations are rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tg2hdl_tpu.device.axes import dense, spread
+from tg2hdl_tpu.device.code import Place, Rows
+from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
+
+__all__ = ["Tile", "TileEmitter"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tile(Vector):
+    """A value for each iteration: rows from `first` on, with a stride for each dimension of the space."""
+
+    strides: tuple[int, ...] = ()
+    first: int = 0
+
+    def at(self, dimension: int, index: int) -> Tile:
+        """The part at one place of a dimension."""
+        strides = (*self.strides[:dimension], *self.strides[dimension + 1 :])
+        return Tile(self.rows, False, 0, strides, self.first + index * self.strides[dimension])
+
+    def part(self, dimension: int, start: int) -> Tile:
+        """The part from a place of a dimension on."""
+        return Tile(self.rows, False, 0, self.strides, self.first + start * self.strides[dimension])
+
+
+class TileEmitter(Emitter):
+    """Emits, now, what the operations of the IR ask for, on all rows of the space."""
+
+    def __init__(self, emit: Emitter) -> None:
+        super().__init__(emit.config)
+        self.code, self.scopes = emit.code, emit.scopes
+        self.space: tuple[int, ...] = ()
+
+    def single(self, bits: int) -> Tile:
+        """A constant as a row."""
+        row = self.code.constant(np.full(self.config.lanes, bits, np.int64).astype(np.int32))
+        return Tile(row, True, 0, (0,) * len(self.space))
+
+    def tile(self, value: Value) -> Tile:
+        """The value as rows."""
+        if isinstance(value, Constant):
+            return self.single(value.bits)
+        assert isinstance(value, Tile)
+        return value
+
+    def fresh(self, varies: Sequence[bool]) -> Tile:
+        """Rows for a value that varies in these dimensions."""
+        strides = dense(self.space, varies)
+        count = prod(e for e, here in zip(self.space, varies, strict=True) if here)
+        return Tile(Rows(count), False, 0, strides)
+
+    def operate(
+        self,
+        op: str,
+        a: Value,
+        b: Value | None = None,
+        *,
+        into: Vector | None = None,
+        level: int = 0,
+        **fields: int,
+    ) -> Tile:
+        """``op(a, b)``, now."""
+        first = self.tile(a)
+        second = None if b is None or isinstance(b, Constant) else self.tile(b)
+        if into is None:
+            strides = (first.strides, (0,) * len(self.space) if second is None else second.strides)
+            into = self.fresh([any(s) for s in zip(*strides, strict=True)])
+        assert isinstance(into, Tile)
+        assert not fields
+        self.rows(op, into, first, b if isinstance(b, Constant) else second)
+        return into
+
+    def rows(
+        self,
+        op: str,
+        into: Tile,
+        a: Tile,
+        b: Value | None = None,
+        *,
+        space: Sequence[int] | None = None,
+        register: int = 0,
+        **fields: int,
+    ) -> None:
+        """Write ``op(a, b)`` to the rows of a tile; an address register is added to `a`."""
+        whole = self.space if space is None else space
+        space = tuple(e if s else 1 for e, s in zip(whole, into.strides, strict=True))
+        operands = [into.strides, a.strides]
+        if isinstance(b, Tile):
+            operands.append(b.strides)
+        for firsts, count, strides in spread(space, *operands):
+            parts: dict[str, Any] = dict(fields)
+            if isinstance(b, Constant):
+                parts |= {"b": b.bits, "constant": 1}
+            elif isinstance(b, Tile):
+                parts["b"] = Place(b.rows, b.first + firsts[2], strides[2])
+            self.line(
+                op,
+                dst=Place(into.rows, into.first + firsts[0], strides[0]),
+                a=Place(a.rows, a.first + firsts[1], strides[1], register),
+                count=count,
+                **parts,
+            )
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """``a`` where the condition is not 0, else ``b``, now."""
+        if isinstance(condition, Constant):
+            return a if condition.bits else b
+        operands = [v for v in (condition, a, b) if isinstance(v, Tile)]
+        into = self.fresh([any(s) for s in zip(*(v.strides for v in operands), strict=True)])
+        self.rows("copy", into, self.tile(condition))
+        self.rows("select", into, self.tile(a), b if isinstance(b, Constant) else self.tile(b))
+        return into

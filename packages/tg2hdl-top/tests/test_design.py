@@ -13,7 +13,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from tg2hdl_ir import IRBufStore, IRConst, IROp
+from tg2hdl_ir import DType, IRBufStore, IRConst, IROp
 from tg2hdl_ir.errors import InputError, PluginError, Tg2hdlError
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.plugins.descriptors import Area, HostPortDef, MemoryKindDef, SequencerDef
@@ -22,6 +22,9 @@ from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import CompiledKernel, plan_kernel
 from tg2hdl_lower.memory.kind import ArrayStyle, MemoryKind
 from tg2hdl_lower.memory.ram import Ram
+from tg2hdl_lower.plan.accesses import Load
+from tg2hdl_lower.plan.operations import Op, Product
+from tg2hdl_lower.plan.registers import RegisterWrite
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.ports import HostPort
 from tg2hdl_top.sequencer import Sequencer, SequencerComponent, Timeline
@@ -104,7 +107,43 @@ FORGED = {
     "an output is no buffer": (lambda d: with_program(d, outputs=(-1,)), "an output is not a buffer"),
     "an operation is lost": (
         lambda d: replace(d, kernels=with_first(d.kernels, nodes=without_first(d.kernels[0].nodes))),
-        "have operands that do not exist|has operands that do not exist",
+        "kernel gemv has other operations than its plan",
+    ),
+    "an operation is another one": (
+        lambda d: with_node(d, Op, lambda n: n.op == "add", op="sub"),
+        "operation .* of kernel gemv is not that of its plan",
+    ),
+    "an address is another one": (
+        lambda d: with_node(d, Load, lambda n: True, address=0),
+        "operation .* of kernel gemv is not that of its plan",
+    ),
+    "a width is too small": (
+        lambda d: with_node(d, RegisterWrite, lambda n: True, interval=(0, 1)),
+        "operation .* of kernel gemv is not that of its plan",
+    ),
+    "an operation comes before its operands": (
+        lambda d: with_places(d, RegisterWrite, issue=0, stage=0),
+        "operation .* of kernel gemv is scheduled when its operands or its hardware are not there",
+    ),
+    "two products take one multiplier at once": (
+        lambda d: with_places(d, Product, port=0),
+        "operation .* of kernel gemv is scheduled when its operands or its hardware are not there",
+    ),
+    "a run ends before its last store": (
+        lambda d: replace(d, kernels=with_first(d.kernels, depth=1)),
+        "in the plan of kernel gemv, depth does not follow from its operations",
+    ),
+    "a planned kernel computes something else": (
+        lambda d: replace(d, kernels=with_first(d.kernels, kernel=far(d.kernels[0].kernel))),
+        "kernel gemv has other operations than its plan|addresses",
+    ),
+    "a memory is too narrow": (
+        lambda d: replace(d, buffers=tuple(replace(m, dtype=DType.from_width(3, True)) for m in d.buffers)),
+        "has elements of int3, its values need",
+    ),
+    "a kernel starts before its data": (
+        lambda d: replace(d, sequencer=replace(d.sequencer, policy="overlap", starts=(0, 1))),
+        "sequencer .overlap. starts kernel 1|cannot be read|starts",
     ),
     "a memory is of no call": (
         lambda d: replace(d, buffers=with_first(d.buffers, slots=((7, 0),))),
@@ -127,6 +166,26 @@ FORGED = {
         "no sequencer is named 'none'|'none'",
     ),
 }
+
+
+def with_plan(design, **changes):
+    return replace(design, kernels=with_first(design.kernels, **changes))
+
+
+def with_node(design, kind, wanted, **changes):
+    """The design with one operation of its first plan changed."""
+    nodes = design.kernels[0].nodes
+    node = next(n for n in nodes.values() if isinstance(n, kind) and wanted(n))
+    return with_plan(design, nodes={**nodes, node.number: replace(node, **changes)})
+
+
+def with_places(design, kind, **changes):
+    """The design with operations of a class in other places."""
+    plan = design.kernels[0]
+    numbers = {n.number for n in plan.all(kind)}
+    assert numbers
+    places = {n: at._replace(**changes) if n in numbers else at for n, at in plan.schedule.placements.items()}
+    return with_plan(design, schedule=replace(plan.schedule, placements=places))
 
 
 def cut_weights(buffers):
@@ -158,7 +217,7 @@ def far(kernel):
 def test_a_design_that_was_changed_and_signed_anew_is_refused(kind):
     forge, text = FORGED[kind]
     with pytest.raises(Tg2hdlError, match=text):
-        Design.from_json(forge(compile_program(layer()[0])).to_json())
+        Design.from_json(forge(compile_program(layer()[0], CompileOptions(multipliers=2))).to_json())
 
 
 def test_other_weights_in_a_design_are_another_design():

@@ -75,6 +75,8 @@ def plan_kernel(
 ) -> HardwarePlan:
     """Plan the hardware of a kernel.
 
+    The plan is not compared with the kernel here: `tg2hdl_top.TopModule` does that for the plans that it is given.
+
     Parameters
     ----------
     kernel : KernelIR

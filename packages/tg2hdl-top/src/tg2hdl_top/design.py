@@ -94,7 +94,8 @@ class Design:
         Raises
         ------
         InputError
-            For text that is damaged or holds no design, or one whose parts do not fit each other.
+            For text that is damaged or holds no design, or one whose parts do not fit each other: plans whose
+            operations or schedules do not compute the kernels of the program, or memories that do not suit them.
         """
         design = read_record(text)
         if not isinstance(design, cls):

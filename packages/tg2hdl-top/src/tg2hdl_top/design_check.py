@@ -1,7 +1,7 @@
 """Whether the parts of a design that was read fit each other: its checksum may have been made anew.
 
-The kernels keep the rules of the IR, and the program, the plans and the memories name only what there is.  That the
-operations of a plan compute its kernel is not proven here: a simulation compares them with the golden model.
+The kernels keep the rules of the IR, and the program, the plans and the memories name only what there is.  Plans
+compute their kernels: operations follow from them, and planned kernels are evaluated beside those of the program.
 """
 
 from __future__ import annotations
@@ -12,28 +12,40 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError, Tg2hdlError
-from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import ProgramIR, check_contents
 from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.plan.variants import have_one_shape
+from tg2hdl_lower.plan_check import plan_faults
+from tg2hdl_top.element_types import element_types
+from tg2hdl_top.roles import buffer_roles
+from tg2hdl_top.sequencer import SequencerPlan, Sharing
+from tg2hdl_top.sequencer.check import check_timeline
+from tg2hdl_top.validation.compare import WrongResult
+from tg2hdl_top.validation.inputs import KINDS
+from tg2hdl_top.validation.planned import PlannedProgram, plans_compared
+from tg2hdl_top.validation.states import steps
 
 __all__ = ["check_parts"]
+
+MOST = 200_000_000
+"""Statements of a program above which its plans are not evaluated beside its kernels."""
 
 HINT = "compile the model again, or copy the file again"
 
 
-class Parts(Protocol):
+class Parts(PlannedProgram, Protocol):
     """The parts of a `Design` that are compared with each other."""
 
     @property
-    def program(self) -> ProgramIR: ...
-    @property
     def preparation(self) -> ProgramIR | None: ...
     @property
-    def kernels(self) -> tuple[HardwarePlan, ...]: ...
+    def sequencer(self) -> SequencerPlan: ...
     @property
-    def sources(self) -> tuple[KernelIR, ...]: ...
+    def sharing(self) -> Sharing: ...
+    @property
+    def cores(self) -> tuple[int, ...]: ...
     @property
     def buffers(self) -> tuple[MemoryPlan, ...]: ...
     @property
@@ -53,6 +65,10 @@ def check_parts(design: Parts) -> None:
         for fault in _faults(design):
             raise InputError(f"a design whose parts do not fit: {fault}", hint=HINT)
         design.format()
+        if sum(steps(call.kernel) for call in design.program.calls) <= MOST:
+            plans_compared(design, KINDS[:1], is_full=False)
+    except WrongResult as wrong:
+        raise InputError(f"a design whose parts do not fit: {wrong.what}", hint=HINT) from None
     except Tg2hdlError:
         raise
     except Exception as error:  # Any part may be missing.
@@ -71,17 +87,51 @@ def _faults(design: Parts) -> Iterator[str]:
     for kernel in {*design.sources, *(plan.kernel for plan in design.kernels)}:
         verify(kernel)
     check_contents(program, () if design.preparation is None else [b.name for b in program.buffers])
-    for plan in {id(plan): plan for plan in design.kernels}.values():
-        yield from _plan_faults(plan)
+    for number, plan in {id(plan): (n, plan) for n, plan in enumerate(design.kernels)}.values():
+        yield from plan_faults(plan, design.sources[number], design.options)
     for memory in design.buffers:
         if not memory.name.isidentifier():
             yield f"{memory.name!r} is not a name of a memory"
         for number, slot in memory.slots:
             if number not in range(calls) or slot not in program.calls[number].slots:
                 yield f"memory {memory.name} is slot {slot} of call {number}, which does not exist"
+    yield from _memory_faults(design)
+    yield from _core_faults(design)
     for number, memory in design.memories.items():
         if memory.contents is not None and not _same(memory.contents, program.buffers[number].initial):
             yield f"memory {memory.name} has other contents than buffer {program.buffers[number].name}"
+
+
+def _memory_faults(design: Parts) -> Iterator[str]:
+    """Memories that are not as the plans of the kernels that use them say, or too narrow for their contents."""
+    types = element_types(design.program, buffer_roles(design.program, design.options))
+    for number, memory in design.memories.items():
+        needed, given = types[number], memory.dtype
+        if needed.is_float != given.is_float or (
+            needed.is_int and (needed.min_value < given.min_value or needed.max_value > given.max_value)
+        ):
+            yield f"memory {memory.name} has elements of {given}, its values need {needed}"
+        for call, slot in memory.slots:
+            plan, name = design.kernels[call], design.program.calls[call].kernel.name
+            if (plan.storage[slot], plan.layouts[slot].merged()) != (given, memory.layout.merged()):
+                yield f"memory {memory.name} is not the one that kernel {name} is planned for"
+            reads = {
+                memory.port_of((call, slot), port.number)
+                for port in plan.ports
+                if port.buffer == slot and port.reads
+            }
+            if not reads <= {*memory.ports}:
+                yield f"memory {memory.name} does not have the read ports of kernel {name}"
+
+
+def _core_faults(design: Parts) -> Iterator[str]:
+    """Calls that cannot be runs of one core, and kernels that start before their data."""
+    first: dict[int, HardwarePlan] = {}
+    for core, plan in zip(design.cores, design.kernels, strict=True):
+        other = first.setdefault(core, plan)
+        if plan is not other and not have_one_shape(other, plan):
+            yield f"kernels {other.kernel.name} and {plan.kernel.name} cannot share core {core}"
+    check_timeline(design.sequencer, design.kernels, design.buffers, design.sharing)
 
 
 def _same(one: npt.NDArray[Any], two: npt.NDArray[Any] | None) -> bool:
@@ -110,16 +160,3 @@ def _program_faults(program: ProgramIR) -> Iterator[str]:
             yield f"a call of kernel {name} has values of variables that do not exist"
     if not program.outputs or not {*program.outputs} <= {*known}:
         yield "an output is not a buffer"
-
-
-def _plan_faults(plan: HardwarePlan) -> Iterator[str]:
-    name = plan.kernel.name
-    for number, node in plan.nodes.items():
-        if node.number != number or not {*node.operands} <= plan.nodes.keys():
-            yield f"operation {number} of kernel {name} has operands that do not exist"
-    for leaf in plan.leaves:
-        if not {*leaf.nodes} <= plan.nodes.keys():
-            yield f"leaf {leaf.number} of kernel {name} has operations that do not exist"
-    slots = {meta.idx for meta in plan.kernel.buffers}
-    if not {port.buffer for port in plan.ports} <= slots:
-        yield f"a port of kernel {name} is of a buffer that it does not have"

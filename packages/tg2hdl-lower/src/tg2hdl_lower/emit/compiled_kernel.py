@@ -22,6 +22,9 @@ __all__ = ["CompiledKernel"]
 class CompiledKernel(Component):
     """A kernel with its own memories, for tests and for use in other designs.
 
+    Rewrites are not validated here, as `tg2hdl_top.TopModule` and `tg2hdl_top.compile_program` do: compare a simulation
+    with `tg2hdl_ir.golden.evaluate`.
+
     Parameters
     ----------
     kernel_ir : HardwarePlan or KernelIR

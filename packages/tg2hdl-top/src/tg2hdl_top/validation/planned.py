@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.golden.kernel import TooMuchWork, Trace
-from tg2hdl_ir.golden.program import CallRun
+from tg2hdl_ir.golden.program import CallRun, initial_contents, run_calls
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_top.design import Design
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference
+from tg2hdl_top.validation.inputs import telling_inputs, variable_values
+from tg2hdl_top.validation.record import Validation
 from tg2hdl_top.validation.slices import few_iterations, iterations_at, places_kernel
 from tg2hdl_top.validation.states import State, rule_for
 
-__all__ = ["PlannedKernels", "named_slots"]
+__all__ = ["PlannedKernels", "PlannedProgram", "named_slots", "plans_compared"]
 
 WORK = 12.0
 """Steps of evaluation for each node of a plan, which takes much longer to plan."""
@@ -46,6 +51,59 @@ Array = npt.NDArray[Any]
 Pair = tuple[KernelIR, KernelIR]
 
 
+class PlannedProgram(Protocol):
+    """A program and its plans, as a `Design` has them."""
+
+    @property
+    def program(self) -> ProgramIR:
+        """What the hardware computes."""
+
+    @property
+    def options(self) -> CompileOptions:
+        """Of the design."""
+
+    @property
+    def kernels(self) -> tuple[HardwarePlan, ...]:
+        """A plan for each call."""
+
+    @property
+    def sources(self) -> tuple[KernelIR, ...]:
+        """The kernel that each plan was made of."""
+
+
+def plans_compared(design: PlannedProgram, kinds: Iterable[str], *, is_full: bool) -> Validation:
+    """Compare plans with the kernels that they were made of, in runs of the program.
+
+    Raises
+    ------
+    WrongResult
+        When a plan computes something else.
+    """
+    program, options = design.program, design.options
+    planned = PlannedKernels(design, options, is_full)
+    units: dict[str, Any] = {"target": options.target, "units": options.units}
+    compared, notes = [], []
+    for kind in kinds:
+        for values in variable_values(program):
+            try:
+                contents = initial_contents(program, telling_inputs(program, kind))
+                for number, run in enumerate(run_calls(program, contents, values, **units)):
+                    source, label = design.sources[number], f'"{kind}"'
+                    if run.call.kernel is design.kernels[number].kernel:  # The program was made of plans.
+                        state = State(label, run.before, run.variables)
+                        run = replace(run, results=state.run(source, options).results)
+                    planned.compare(label, number, run)
+            except WrongResult:
+                raise
+            except Tg2hdlError as error:
+                notes.append(f"inputs {kind!r} cannot be evaluated: {error.message}")
+                continue
+            compared.append(kind)
+    how = planned.how()
+    found, told = tuple(dict.fromkeys(compared)), tuple(dict.fromkeys(notes))
+    return Validation(found, len(how), how.count("whole"), how.count("sliced"), told)
+
+
 class PlannedKernels:
     """Compares each planned kernel with its source, on what it is given in a run of the program.
 
@@ -55,7 +113,7 @@ class PlannedKernels:
         Without a limit, on all inputs.
     """
 
-    def __init__(self, design: Design, options: CompileOptions, is_full: bool) -> None:
+    def __init__(self, design: PlannedProgram, options: CompileOptions, is_full: bool) -> None:
         self.design = design
         self.options = options
         self.is_full = is_full

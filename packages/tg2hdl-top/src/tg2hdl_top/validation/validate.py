@@ -10,8 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir.errors import Tg2hdlError, ValidationError
-from tg2hdl_ir.golden.program import initial_contents, run_calls
+from tg2hdl_ir.errors import ValidationError
 from tg2hdl_ir.passes.instrument import watch_passes
 from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_ir.plugins.registry import registry
@@ -20,12 +19,10 @@ from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.check import compared
 from tg2hdl_top.validation.compare import WrongResult
-from tg2hdl_top.validation.inputs import KINDS, telling_inputs, variable_values
-from tg2hdl_top.validation.planned import PlannedKernels
-from tg2hdl_top.validation.record import Validation
+from tg2hdl_top.validation.inputs import KINDS
+from tg2hdl_top.validation.planned import plans_compared
 from tg2hdl_top.validation.report import located, reported
 from tg2hdl_top.validation.rewrites import RewriteCheck
-from tg2hdl_top.validation.states import State
 
 __all__ = ["validated", "with_validated_plans"]
 
@@ -75,36 +72,17 @@ def with_validated_plans(design: Design) -> Design:
     ValidationError
         When a plan computes something else.
     """
-    mode, program, options = design.options.validation, design.program, design.options
+    mode = design.options.validation
     if mode == "off":
         return design
-    planned = PlannedKernels(design, options, mode != "auto")
-    units: dict[str, Any] = {"target": options.target, "units": options.units}
-    compared, notes = [], []
-    for kind in KINDS if mode != "auto" else KINDS[:FEW]:
-        for values in variable_values(program):
-            try:
-                contents = initial_contents(program, telling_inputs(program, kind))
-                for number, run in enumerate(run_calls(program, contents, values, **units)):
-                    source = design.sources[number]
-                    if source is run.call.kernel:
-                        continue
-                    state = State(f'"{kind}"', run.before, run.variables)
-                    planned.compare(
-                        f'"{kind}"', number, replace(run, results=state.run(source, options).results)
-                    )
-            except WrongResult as wrong:
-                raise ValidationError(
-                    f"a plan does not compute its kernel: {wrong.what}",
-                    where=f"kernel {wrong.before[0].name}",
-                    notes=(f"inputs {wrong.inputs}",),
-                    hint='report this; options=CompileOptions(validate="off") joins it anyway',
-                ) from None
-            except Tg2hdlError as error:
-                notes.append(f"inputs {kind!r} cannot be evaluated: {error.message}")
-                continue
-            compared.append(kind)
-    how = planned.how()
-    kinds, told = tuple(dict.fromkeys(compared)), tuple(dict.fromkeys(notes))
-    found = Validation(kinds, len(how), how.count("whole"), how.count("sliced"), told)
+    is_full = mode != "auto"
+    try:
+        found = plans_compared(design, KINDS if is_full else KINDS[:FEW], is_full=is_full)
+    except WrongResult as wrong:
+        raise ValidationError(
+            f"a plan does not compute its kernel: {wrong.what}",
+            where=f"kernel {wrong.before[0].name}",
+            notes=(f"inputs {wrong.inputs}",),
+            hint='report this; options=CompileOptions(validate="off") joins it anyway',
+        ) from None
     return replace(design, validation=found)

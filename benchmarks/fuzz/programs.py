@@ -5,8 +5,9 @@
     python benchmarks/fuzz/programs.py --named matmul --simulate 1   # the programs of tg2hdl_backend.testing instead
 
 Every kernel as captured must equal tinygrad's interpreter; the compiled design must give the same bits as the captured
-program, whatever the options; one program in n is simulated, and must give these bits in the predicted cycles.  A
-program that does not is reduced and printed; the command then goes on, and fails at the end.
+program, whatever the options, and be the same when it is saved and read again; one program in n is simulated, and must
+give these bits in the predicted cycles.  A program that does not is reduced and printed; the command then goes on, and
+fails at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tg2hdl_backend.testing import compare_with_interpreter
 from tg2hdl_backend.testing.random_programs import Recipe, recipes
 from tg2hdl_ir.errors import IRVerificationError, SimulationError, Tg2hdlError
 from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_top import CompileOptions
+from tg2hdl_top import CompileOptions, Design
 
 BATCH = 50
 LIMIT = 300
@@ -133,6 +134,7 @@ def check_model(
 ) -> None:
     """As `check`, of any model."""
     compiled = tg2hdl.compile(model, *inputs, options=options)
+    _read_again(compiled.design)
     arrays = [i for i in inputs if not hasattr(i, "unbind")]
     captured = compiled.captured
     compared = compare_with_interpreter(captured, *arrays, ulp=ulp)
@@ -155,6 +157,17 @@ def check_model(
         raise WrongResult(f"hardware gives {run.output}, golden model {golden}")
     if run.cycles.compute != compiled.predicted_cycles:
         raise WrongResult(f"{run.cycles.compute} cycles, predicted {compiled.predicted_cycles}")
+
+
+def _read_again(design: Design) -> None:
+    """A design that was saved is accepted, and is the same."""
+    text = design.to_json()
+    try:
+        is_same = Design.from_json(text).to_json() == text
+    except Tg2hdlError as error:
+        raise WrongResult(f"a saved design is refused: {error}") from error
+    if not is_same:
+        raise WrongResult("a saved design is read as another one")
 
 
 def _as_captured(captured: Any, inputs: list[Any], options: CompileOptions) -> list[np.ndarray]:

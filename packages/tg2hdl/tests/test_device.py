@@ -317,6 +317,7 @@ def test_a_quantized_model_takes_the_values_it_was_quantized_for(tmp_path):
 def test_build_for_a_board_shows_what_each_kernel_takes(tmp_path, monkeypatch):
     def built(design, board, folder, **options):
         path = folder / f"{board}.bit"
+        folder.mkdir()
         path.write_bytes(b"")
         parts = {"kernel 0 (E_6)": (1200, 34, 1, 0), "port uart": (2000, 900, 0, 1)}
         usage = {name: dict(zip(("LUT", "FF", "DSP", "RAM"), n, strict=True)) for name, n in parts.items()}

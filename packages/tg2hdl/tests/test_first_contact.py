@@ -44,3 +44,24 @@ def test_tensors_work_before_anything_is_compiled(tmp_path, imports):
         "print(accelerator.golden(np.ones((1, 2), np.int32)).tolist())"
     )
     assert run(program, tmp_path) == "[[5, 7, 9]]\n"
+
+
+@pytest.mark.parametrize("gigabytes", [0.1, 0.15, 0.2])
+def test_too_little_memory_is_named_before_python_fails_without_end(gigabytes, tmp_path):
+    (tmp_path / "m.py").write_text(
+        "import numpy as np\ndef model(x): return x + 1\nexample_inputs = (np.ones(4, np.int32),)\n"
+    )
+    started = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_AS, (int({gigabytes} * 10**9),) * 2)\n"
+        "import sys; sys.argv = ['tg2hdl', 'compile', 'm.py']\n"
+        "from tg2hdl_start import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", started], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: not enough memory\n"
+        f"  note: ulimit -v limits this process to {gigabytes:.1f} GB of address space\n"
+        "  hint: raise the limit: a command takes 0.25 GB or more\n"
+    )

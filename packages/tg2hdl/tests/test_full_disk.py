@@ -25,6 +25,8 @@ COMMANDS = {
     "simulate": ("simulate", "m.py", "--engine", "amaranth", "-o", "out.npz"),
     "quantize": ("quantize", "m.py", "--samples", "samples.npy", "-o", "out.npz"),
     "plugin": ("plugins", "new", "gelu", "-o", "out"),
+    "new folders": ("compile", "m.py", "-o", "out/deep/er"),
+    "trace": ("report", "m.py", "-o", "report.html", "--trace", "out/trace.json"),
 }
 
 
@@ -37,7 +39,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def outputs(folder):
-    return {p for p in folder.rglob("*") if p.is_file() and "out" in str(p.relative_to(folder))}
+    return {p for p in folder.rglob("*") if "out" in str(p.relative_to(folder))}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -58,15 +60,34 @@ def test_a_full_disk_is_one_error(folder, monkeypatch, name):
     assert outputs(folder) == set()
 
 
+def test_a_folder_of_before_stays(folder, monkeypatch):
+    (folder / "out").mkdir()
+    monkeypatch.setattr("pathlib.Path.replace", _full)
+    result = CliRunner().invoke(cli, ("compile", "m.py", "-o", "out/deep"))
+    assert "No space left on device" in str(result.exception)
+    assert outputs(folder) == {folder / "out"}
+
+
+def test_a_model_that_is_refused_leaves_no_folder(folder):
+    (folder / "m.py").write_text("model = 3\n")
+    result = CliRunner().invoke(cli, ("compile", "m.py", "-o", "out"))
+    assert isinstance(result.exception, InputError)
+    assert outputs(folder) == set()
+
+
+def _full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 @pytest.mark.parametrize("engine", ["amaranth", "levelized"])
 def test_a_waveform_without_room_is_removed(folder, monkeypatch, engine):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    result = CliRunner().invoke(cli, ["simulate", "m.py", "--engine", engine, "--vcd", "out.vcd"])
+    result = CliRunner().invoke(cli, ["simulate", "m.py", "--engine", engine, "--vcd", "out/out.vcd"])
     assert str(result.exception) == (
-        "bad input: cannot write the waveform out.vcd: No space left on device\n"
+        "bad input: cannot write the waveform out/out.vcd: No space left on device\n"
         "  hint: free some space, or give another path"
     )
     assert outputs(folder) == set()

@@ -48,6 +48,34 @@ def interrupt():
 """
 
 
+STARTED = """
+import os, runpy, signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["tg2hdl", "--version"]
+{start}
+"""
+STARTS = {
+    "tg2hdl": "from tg2hdl_start import main; main()",
+    "python -m tg2hdl": "runpy.run_module('tg2hdl', run_name='__main__')",
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="os.kill ends a process there")
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    "module", ["tg2hdl.cli", "importlib.metadata", "click", "tg2hdl_ir.plugins.registry"]
+)
+def test_an_interrupt_while_python_imports_the_command_prints_its_line(start, module):
+    program = STARTED.format(module=module, start=STARTS[start])
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (found.stdout, found.stderr, found.returncode) == ("", "stopped\n", 130)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="os.kill ends a process there")
 @pytest.mark.parametrize("where", WHERE)
 def test_an_interrupt_prints_its_line_alone(tmp_path, where):

@@ -78,7 +78,8 @@ def test_outputs_that_cannot_be_written_are_refused(tmp_path):
         check_file(str(tmp_path))
     with pytest.raises(InputError, match=r"does not end in \.json"):
         check_file(str(tmp_path / "x.txt"), ".json")
-    assert check_file(str(tmp_path / "a" / "x.json"), ".json").parent.is_dir()
+    assert check_file(str(tmp_path / "a" / "x.json"), ".json") == tmp_path / "a" / "x.json"
+    assert not (tmp_path / "a").exists()
 
 
 @pytest.mark.parametrize("command", ["compile", "simulate", "synth"])

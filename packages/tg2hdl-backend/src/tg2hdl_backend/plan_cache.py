@@ -10,6 +10,7 @@ from pathlib import Path
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.records import read_record
 from tg2hdl_top import CompileOptions, Design, compile_program, program_of_kernel
 
 __all__ = ["cached_design", "installed"]
@@ -33,9 +34,10 @@ def _read(blob: bytes | None) -> Design | None:
     if blob is None:
         return None
     try:
-        return Design.from_json(blob)
+        design = read_record(blob)  # Nobody else writes to the cache, so that plans need no check.
     except InputError:
         return None
+    return design if isinstance(design, Design) else None
 
 
 @cache

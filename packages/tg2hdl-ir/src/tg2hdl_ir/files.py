@@ -13,11 +13,11 @@ from typing import Any
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["npz_bytes", "staged_file", "write_file", "write_files"]
+__all__ = ["new_folder", "npz_bytes", "staged_file", "write_file", "write_files"]
 
 
 def write_file(path: str | PathLike[str], content: str | bytes) -> Path:
-    """Write a file whole, making its folder; after an error a file of before is as it was.
+    """Write a file whole, making its folder; after an error a file of before is as it was, and a new folder is gone.
 
     Raises
     ------
@@ -64,23 +64,52 @@ def staged_file(path: str | PathLike[str]) -> Iterator[Path]:
                 raise IsADirectoryError(None, "it is a folder")
             yield target
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not os.access(target.parent, os.W_OK | os.X_OK):
             yield target
             return
+    with new_folder(target.parent, shown):
         staged = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
-        # Made like any other file, so that it has the user's usual permissions.
-        os.close(os.open(staged, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    try:
-        yield staged
         with _named(shown):
-            if target.exists():
-                with suppress(OSError):
-                    staged.chmod(target.stat().st_mode & 0o7777)
-            staged.replace(target)
-    finally:
-        with suppress(OSError):
-            staged.unlink()
+            # Made like any other file, so that it has the user's usual permissions.
+            os.close(os.open(staged, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        try:
+            yield staged
+            with _named(shown):
+                if target.exists():
+                    with suppress(OSError):
+                        staged.chmod(target.stat().st_mode & 0o7777)
+                staged.replace(target)
+        finally:
+            with suppress(OSError):
+                staged.unlink()
+
+
+@contextmanager
+def new_folder(folder: Path, shown: Path | None = None) -> Iterator[None]:
+    """Make a folder, and those above it; after an error in the context the new ones are removed where they are empty.
+
+    Parameters
+    ----------
+    folder : Path
+        May exist.
+    shown : Path, optional
+        What an error says that cannot be written.
+
+    Raises
+    ------
+    InputError
+        When it cannot be made.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        with _named(shown or folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def npz_bytes(arrays: Mapping[str, Any], *, compressed: bool = False) -> bytes:

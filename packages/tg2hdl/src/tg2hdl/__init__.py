@@ -9,8 +9,7 @@ array([1, 2, 3], dtype=int32)
 
 from __future__ import annotations
 
-import importlib.metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tg2hdl_device_finder
 from tg2hdl_ir.lazy import lazy_names
@@ -54,13 +53,13 @@ __all__ = [
     "split",
 ]
 
-__version__ = importlib.metadata.version("tg2hdl")
+__version__: str
 
 # A program may make tensors before it compiles one.
 tg2hdl_device_finder.install()
 
 # Loaded on demand: the command line answers without tinygrad and Amaranth.
-__getattr__, __dir__ = lazy_names(
+_loaded, __dir__ = lazy_names(
     __name__,
     {
         ".accelerator": ("Accelerator",),
@@ -78,3 +77,11 @@ __getattr__, __dir__ = lazy_names(
         "tg2hdl_top": ("CompileOptions", "MemoryModel", "SdramModel"),
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # imports much, which Ctrl-C could end
+
+        return version("tg2hdl")
+    return _loaded(name)

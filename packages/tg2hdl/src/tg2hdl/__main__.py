@@ -1,6 +1,6 @@
 """``python -m tg2hdl``."""
 
-from tg2hdl.cli import main
+from tg2hdl_start import main
 
 if __name__ == "__main__":
     main()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from tg2hdl_ir.errors import Tg2hdlError, ValidationError
+from tg2hdl_ir.files import npz_bytes, write_files
 from tg2hdl_ir.passes.instrument import watch_passes
 from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.plugins.loader import BUILT_IN
@@ -88,13 +86,13 @@ def _owner(name: str) -> tuple[str, str]:
 
 def _kept(wrong: WrongResult, folder: Path) -> Path:
     """Write what a rewrite was given and what it made, as text, and the inputs on which they differ."""
-    folder.mkdir(parents=True, exist_ok=True)
+    contents: dict[str, str | bytes] = {}
     for label, forms in (("before", wrong.before), ("after", wrong.after)):
         for number, form in enumerate(forms):
             text = format_program(form) if isinstance(form, ProgramIR) else format_kernel(form)
             suffix = f"{label}{number}" if len(forms) > 1 else label
-            (folder / f"{suffix}.ir").write_text(text + "\n")
-    arrays: dict[str, Any] = dict(wrong.contents)
-    np.savez(folder / "inputs.npz", **arrays)
-    (folder / "difference.txt").write_text(f"{wrong.what}\ninputs {wrong.inputs}\n")
+            contents[f"{suffix}.ir"] = text + "\n"
+    contents["inputs.npz"] = npz_bytes(dict(wrong.contents))
+    contents["difference.txt"] = f"{wrong.what}\ninputs {wrong.inputs}\n"
+    write_files(folder, contents)
     return folder

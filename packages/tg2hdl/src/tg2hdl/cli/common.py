@@ -326,7 +326,5 @@ def progress_bar(console: Console, text: str, total: int) -> Iterator[Callable[.
 
 
 def output_folder(folder: str | None, label: str) -> Path:
-    """Folder for the files of a model, made when it is missing."""
-    path = Path(folder) if folder else Path("build") / label
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    """Folder for the files of a model; it is made with the first of them."""
+    return Path(folder) if folder else Path("build") / label

@@ -99,11 +99,13 @@ def compile_command(
             raise CapacityError(f"the design does not fit {part}", notes=fit.lines, hint=fit.hint)
     folder = output_folder(output, file.label)
     summary = _summary(accelerator)
-    written = [folder / f"{file.label}.{suffix}" for suffix in ("il", "plan", "json")]
     with stage(progress, "writing"):
-        accelerator.rtlil(written[0])
-        texts = {"plan": accelerator.plan() + "\n", "json": json.dumps(summary, indent=2) + "\n"}
-        write_files(folder, {f"{file.label}.{suffix}": text for suffix, text in texts.items()})
+        texts = {
+            "il": accelerator.rtlil(),
+            "plan": accelerator.plan() + "\n",
+            "json": json.dumps(summary, indent=2) + "\n",
+        }
+        written = write_files(folder, {f"{file.label}.{suffix}": text for suffix, text in texts.items()})
         if accelerator.design.streams_weights:
             written.append(folder / f"{file.label}.weights.img")
             accelerator.save_memory_image(written[-1])

@@ -20,7 +20,7 @@ from tg2hdl.cli.interrupts import interrupts_reach_the_command, stop_quietly
 from tg2hdl.cli.output import asks_for_json, error_json
 from tg2hdl.cli.verbosity import with_verbosity
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
-from tg2hdl_ir.limits import system_error
+from tg2hdl_ir.limits import little_memory, refuse_little_memory, system_error
 from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["CommandGroup", "cli", "main"]
@@ -88,6 +88,7 @@ class CommandGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for; an option of the group that follows the command is named as such."""
+        refuse_little_memory()
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -147,19 +148,6 @@ def main() -> None:
         with interrupts_reach_the_command(), _errors_as_json():
             cli(standalone_mode=False, prog_name="tg2hdl")
             sys.stdout.flush()
-    except Tg2hdlError as error:
-        # Amaranth warns of the components of a design that was never finished.
-        warnings.simplefilter("ignore")
-        if "--traceback" in sys.argv[1:]:
-            traceback.print_exc()
-        click.echo(str(error), err=True)
-        sys.exit(error.exit_status)
-    except (MemoryError, OSError) as error:
-        found = system_error(error)
-        if found is None or "--traceback" in sys.argv[1:]:
-            raise
-        click.echo(str(found), err=True)
-        sys.exit(1)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
@@ -170,6 +158,27 @@ def main() -> None:
         # A terminal shows ^C at the beginning of the line.
         click.echo("\nstopped" if sys.stderr.isatty() else "stopped", err=True)
         sys.exit(130)
+    except Exception as error:
+        found = _explained(error)
+        if found is None:
+            raise
+        # Amaranth warns of the components of a design that was never finished.
+        warnings.simplefilter("ignore")
+        if "--traceback" in sys.argv[1:]:
+            traceback.print_exc()
+        click.echo(str(found), err=True)
+        sys.exit(found.exit_status)
+
+
+def _explained(error: Exception) -> Tg2hdlError | None:
+    """An error of ours or of the system, or any where there is little memory; None for a bug."""
+    found = error if isinstance(error, Tg2hdlError) else system_error(error)
+    limit = little_memory()
+    if found is None and limit:
+        found = Tg2hdlError(f"not enough memory: {type(error).__name__}: {error}", hint="raise the limit")
+    if found and limit and limit not in found.notes:
+        found.notes = (*found.notes, limit)
+    return found
 
 
 @contextmanager
@@ -181,6 +190,7 @@ def _errors_as_json() -> Iterator[None]:
         raise
     except Exception as error:
         if asks_for_json(sys.argv[1:]):
+            shown = error if isinstance(error, click.ClickException) else _explained(error) or error
             with suppress(OSError):  # the error may be that it cannot be written to
-                click.echo(error_json(system_error(error) or error))
+                click.echo(error_json(shown))
         raise

@@ -42,8 +42,7 @@ def new_plugin(name: str, output: str | None) -> None:
         raise InputError(f"{name!r} is not a name for a plugin", hint="use lower-case letters, digits and _")
     folder = Path(output or f"tg2hdl-{name}")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        empty = not any(folder.iterdir())
+        empty = not folder.exists() or not any(folder.iterdir())
     except OSError as error:
         raise InputError(
             f"cannot write {folder}: {error.strerror}", hint="give another folder with -o"

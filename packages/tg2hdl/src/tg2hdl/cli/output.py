@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import io
 import json
@@ -113,7 +114,7 @@ def write_json(json_file: str | None, data: Any) -> None:
 
 
 def check_file(path: str, *suffixes: str) -> Path:
-    """Path of a file that can be written; makes its folder.
+    """Path of a file that can be written; its folder is made with it.
 
     Raises
     ------
@@ -134,21 +135,21 @@ def check_file(path: str, *suffixes: str) -> Path:
 
 
 def check_folder(path: str) -> Path:
-    """A folder that can be written to; made when it is missing.
+    """A folder that can be written to, or made: that is left to the first file, so that an error leaves none.
 
     Raises
     ------
     InputError
-        When it cannot be made or written to.
+        When it cannot be.
     """
     folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    found = next(place for place in (folder, *folder.absolute().parents) if os.path.exists(place))
+    if not found.is_dir():
         raise InputError(
-            f"folder {path!r} cannot be made: {error.strerror}", hint="choose another folder for the output"
-        ) from error
-    if not os.access(folder, os.W_OK | os.X_OK):
+            f"folder {path!r} cannot be made: {os.strerror(errno.ENOTDIR)}",
+            hint="choose another folder for the output",
+        )
+    if not os.access(found, os.W_OK | os.X_OK):
         raise InputError(f"folder {path!r} cannot be written to", hint="choose another folder for the output")
     return folder
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,7 +30,7 @@ from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.results import SimulationResult, labelled, labels_of
 from tg2hdl_backend.agreement import Agreement
 from tg2hdl_ir.errors import InputError, SimulationError
-from tg2hdl_ir.files import npz_bytes, write_file
+from tg2hdl_ir.files import new_folder, npz_bytes, write_file
 
 __all__ = ["simulate"]
 
@@ -161,10 +163,11 @@ def _simulate(
 ) -> list[SimulationResult]:
     """Run all inputs, each compared with the golden model."""
     runs = len(sets)
-    with stage(progress, "building the simulation") as report:
-        session = accelerator.session(engine, runs=runs, vcd=vcd, progress=report)
-    with session, progress_bar(progress, "simulating", runs) as advance:
-        results = session.run_batch(sets, advance=advance)
+    with nullcontext() if vcd is None else new_folder(Path(vcd).parent):
+        with stage(progress, "building the simulation") as report:
+            session = accelerator.session(engine, runs=runs, vcd=vcd, progress=report)
+        with session, progress_bar(progress, "simulating", runs) as advance:
+            results = session.run_batch(sets, advance=advance)
     with progress_bar(progress, "comparing with the golden model", runs) as advance:
         for number, (values, result) in enumerate(zip(sets, results, strict=True)):
             if not same_bits(result.codes, accelerator.golden(*values, codes=True)):

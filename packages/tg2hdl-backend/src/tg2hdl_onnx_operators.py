@@ -98,6 +98,7 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
     ("", "importer"): (
         ("ArgMax", 1, "arg_max", ()),
         ("ArgMin", 1, "arg_min", ()),
+        ("AveragePool", 1, "average_pool", ()),
         ("ConvTranspose", 1, "conv_transpose", ()),
         ("GatherElements", 11, "gather_elements", ()),
         ("GlobalMaxPool", 1, "global_max_pool", ()),

@@ -104,6 +104,20 @@ CASES = {
     ),
     "bytes of numbers and NaN": ("QuantizeLinear", 13, (SPECIAL, [F(0.5)], [np.uint8(7)]), {}, 1),
     "signed bytes of numbers and NaN": ("QuantizeLinear", 13, (SPECIAL, [F(0.5)], [np.int8(5)]), {}, 1),
+    "norms of windows with gaps along an axis of one": (
+        "LpPool",
+        18,
+        (IMAGE,),
+        {"kernel_shape": [1, 2], "dilations": [2, 1], "auto_pad": "SAME_UPPER"},
+        1,
+    ),
+    "every other element of an even axis": (
+        "Conv",
+        13,
+        (IMAGE[..., :4], [IMAGE[:, :, :1, :1]]),
+        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+        1,
+    ),
     "norm of a channel": ("GlobalLpPool", 7, (IMAGE,), {"p": 3}, 1),
     "arc tangent": ("Atan", 18, (SPECIAL,), {}, 1),
     "arc tangent of large numbers": ("Atan", 18, (LARGE,), {}, 1),
@@ -232,6 +246,36 @@ def test_an_index_of_a_comparison(tmp_path):
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
+        *(
+            (
+                (
+                    pool,
+                    19,
+                    (IMAGE,),
+                    {"kernel_shape": [2, 2], "dilations": [1, 2], "auto_pad": "SAME_LOWER"},
+                    1,
+                ),
+                "auto_pad=SAME_LOWER with dilations, for which ONNX Runtime does not pad as ONNX says",
+            )
+            for pool in ("AveragePool", "LpPool", "MaxPool")
+        ),
+        *(
+            (
+                (
+                    pool,
+                    19,
+                    (IMAGE[..., :4],),
+                    {"kernel_shape": [1, 1], "strides": [1, 2], "auto_pad": "SAME_UPPER"},
+                    1,
+                ),
+                "auto_pad=SAME_UPPER with strides beyond the windows, for which ONNX Runtime does not pad as ONNX says",
+            )
+            for pool in ("AveragePool", "LpPool", "MaxPool")
+        ),
+        (
+            ("Conv", 13, (IMAGE, [IMAGE[:, :, :1, :1]]), {"strides": [5, 5], "auto_pad": "SAME_UPPER"}, 1),
+            "auto_pad=SAME_UPPER with strides beyond the windows, for which ONNX Runtime does not pad as ONNX says",
+        ),
         (("Det", 11, (np.zeros((7, 7), np.float32),), {}, 1), "a matrix of 7 x 7, of at most 6"),
         (
             ("Pow", 13, (Tensor([3]), Tensor([0.5], np.float32)), {}, 1),

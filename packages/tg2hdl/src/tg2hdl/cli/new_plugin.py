@@ -42,7 +42,9 @@ def new_plugin(name: str, output: str | None) -> None:
         raise InputError(f"{name!r} is not a name for a plugin", hint="use lower-case letters, digits and _")
     folder = Path(output or f"tg2hdl-{name}")
     try:
-        empty = not folder.exists() or not any(folder.iterdir())
+        empty = not any(folder.iterdir())
+    except FileNotFoundError:
+        empty = True
     except OSError as error:
         raise InputError(
             f"cannot write {folder}: {error.strerror}", hint="give another folder with -o"

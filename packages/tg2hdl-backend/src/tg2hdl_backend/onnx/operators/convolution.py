@@ -13,7 +13,20 @@ from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, wide
 from tg2hdl_backend.onnx.tensors import sizes_of
 
-__all__ = ["average_of_windows", "conv", "gemm", "global_lp_pool", "lp_pool", "matmul", "window_padding"]
+__all__ = [
+    "average_of_windows",
+    "check_padding",
+    "conv",
+    "gemm",
+    "global_lp_pool",
+    "lp_pool",
+    "matmul",
+    "window_padding",
+]
+
+
+_UNLIKE_ONNX = "for which ONNX Runtime does not pad as ONNX says"
+_PADS = "write the padding as the attribute pads"
 
 
 def window_padding(
@@ -23,17 +36,30 @@ def window_padding(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> list[tuple[int, int]]:
-    """Elements before and after each axis."""
+    """Elements before and after each axis.
+
+    Raises
+    ------
+    UnsupportedError
+        For ``auto_pad`` where ONNX Runtime does not pad as ONNX says: it leaves dilations out of the padding of pools,
+        and crops where windows leave out elements.
+    """
     rank, mode = len(kernel), node.attribute("auto_pad", "NOTSET")
     pads = node.attribute("pads") or [0] * (2 * rank)
     if mode in ("NOTSET", ""):
         return [(pads[n], pads[n + rank]) for n in range(rank)]
     if mode == "VALID":
         return [(0, 0)] * rank
+    axes = list(zip(sizes, kernel, strides, dilations, strict=True))
+    totals = [(-(-size // s) - 1) * s + (k - 1) * d + 1 - size for size, k, s, d in axes]
+    is_pool = node.op_type.endswith("Pool")
+    if is_pool and any(k > 1 and d > 1 for _, k, _, d in axes):
+        raise node.unsupported(f"auto_pad={mode} with dilations, {_UNLIKE_ONNX}", _PADS)
+    if min(totals, default=0) < (0 if is_pool else -2):
+        raise node.unsupported(f"auto_pad={mode} with strides beyond the windows, {_UNLIKE_ONNX}", _PADS)
     found = []
-    for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
-        total = max(0, (-(-size // s) - 1) * s + (k - 1) * d + 1 - size)
-        small, large = total // 2, total - total // 2
+    for total in totals:
+        small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
         found.append((small, large) if mode == "SAME_UPPER" else (large, small))
     return found
 
@@ -95,6 +121,14 @@ def _windows(node: OnnxNode, x: Tensor) -> _Windows:
         places = np.arange(count)[:, None] * s - before + np.arange(k) * d
         elements = np.multiply.outer(elements, ((places >= 0) & (places < size)).sum(1, dtype=np.float32))
     return _Windows(windows, elements)
+
+
+def check_padding(node: OnnxNode, x: Tensor) -> None:
+    """Refuse a pool as `window_padding` does."""
+    kernel = node.attribute("kernel_shape")
+    ones = [1] * len(kernel)
+    strides, dilations = node.attribute("strides") or ones, node.attribute("dilations") or ones
+    window_padding(node, sizes_of(x)[2:], kernel, strides, dilations)
 
 
 def average_of_windows(node: OnnxNode, x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant, wide
+from tg2hdl_backend.onnx.operators.convolution import check_padding
 from tg2hdl_backend.onnx.operators.declared import finite_bound
 from tg2hdl_backend.onnx.tensors import sizes_of
 from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
@@ -18,6 +19,7 @@ from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
 __all__ = [
     "arg_max",
     "arg_min",
+    "average_pool",
     "conv_transpose",
     "gather_elements",
     "global_max_pool",
@@ -279,8 +281,15 @@ def global_max_pool(node: OnnxNode, x: Tensor) -> Any:
     return _maxima(_own(node, _sortable(x)), x)
 
 
+def average_pool(node: OnnxNode, x: Tensor) -> Any:
+    """Mean of each window."""
+    check_padding(node, x)
+    return _own(node, x)
+
+
 def max_pool(node: OnnxNode, x: Tensor) -> Any:
     """Maxima and, where used, their places in the whole tensor; tinygrad's are places in a channel."""
+    check_padding(node, x)
     if finite_bound(x) is None:
         found, place = _own(node, x, storage_order=None)
     else:

@@ -59,7 +59,7 @@ __version__: str
 tg2hdl_device_finder.install()
 
 # Loaded on demand: the command line answers without tinygrad and Amaranth.
-_loaded, __dir__ = lazy_names(
+_loaded, _names = lazy_names(
     __name__,
     {
         ".accelerator": ("Accelerator",),
@@ -85,3 +85,7 @@ def __getattr__(name: str) -> Any:
 
         return version("tg2hdl")
     return _loaded(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*_names(), "__version__"})

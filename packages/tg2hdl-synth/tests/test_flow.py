@@ -13,7 +13,16 @@ from tg2hdl_synth import DesignTooLargeError, SynthesisError, synthesize, tools
 from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.parts import part_named
 
-PART_NAMES = ("ecp5-25k", "ecp5-45k", "ecp5-85k", "ice40-up5k", "ice40-hx8k", "gw1nr-9c", "gw2ar-18c")
+PART_NAMES = (
+    "ecp5-25k",
+    "ecp5-45k",
+    "ecp5-85k",
+    "ice40-up5k",
+    "ice40-hx8k",
+    "ice40-hx1k",
+    "gw1nr-9c",
+    "gw2ar-18c",
+)
 CONTENTS = [(37 * n * n + 11 * n) % 256 for n in range(600)]
 
 
@@ -51,6 +60,8 @@ def test_result_has_fmax_cells_and_path(packed):
     assert messages[0] == "yosys"
     assert {f"nextpnr-ecp5, seed 1, {placer}: routing" for placer in ("heap", "static")} <= set(messages)
     assert f"Fmax {result.fmax:.1f} MHz" in result.format()
+    counts = ", ".join(f"{result.used(kind)} {kind}" for kind in ("comb", "ff", "dsp", "bram"))
+    assert f"\n  total\n    {counts}" in result.format(40)
     assert json.loads(json.dumps(result.to_dict()))["dsp"] == 1
 
 

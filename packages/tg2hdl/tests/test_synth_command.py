@@ -55,7 +55,7 @@ def test_unknown_part_is_refused(folder):
     assert result.returncode == 1
     assert result.stderr == (
         "bad input: part 'ecp6' is unknown\n"
-        "  hint: choose one of: ecp5-25k, ecp5-45k, ecp5-85k, gw1nr-9c, gw2ar-18c, ice40-hx8k, ice40-up5k\n"
+        "  hint: choose one of: ecp5-25k, ecp5-45k, ecp5-85k, gw1nr-9c, gw2ar-18c, ice40-hx1k, ice40-hx8k, ice40-up5k\n"
     )
 
 

@@ -15,6 +15,10 @@ from tg2hdl_synth.place import PlaceAndRoute
 __all__ = ["CriticalStep", "SynthesisResult"]
 
 
+_NARROW = 70
+"""Columns below which a table is a list."""
+
+
 @dataclass(frozen=True)
 class CriticalStep:
     """A step of the critical path in the user's terms.
@@ -123,19 +127,25 @@ class SynthesisResult:
             "notes": list(self.notes),
         }
 
-    def format(self) -> str:
-        """Report as text."""
+    def format(self, width: int = 80) -> str:
+        """Report as text; in fewer than 70 columns the cells are a list, not a table."""
         low, high = self.fmax_range
         lines = [f"{self.design} on {self.part}" + (f", speed {self.speed}" if self.speed else "")]
         if self.runs:
             lines.append(f"Fmax {self.fmax:.1f} MHz (median of {len(self.runs)}, {low:.1f} to {high:.1f})")
         if self.estimate:
             lines.append(self.estimate.format())
-        width = max(len(name) for name in (*self.by_kernel, "total"))
-        lines.append(f"  {'':{width}}" + "".join(f"{kind:>8}" for kind in KINDS))
         rows = {**self.by_kernel, "total": {kind: self.used(kind) for kind in KINDS}}
-        for name, counts in rows.items():
-            lines.append(f"  {name:{width}}" + "".join(f"{counts[kind]:>8}" for kind in KINDS))
+        if width < _NARROW:
+            for name, counts in rows.items():
+                lines += [f"  {name}", "    " + ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)]
+        else:
+            names = max(map(len, rows))
+            lines.append(f"  {'':{names}}" + "".join(f"{kind:>8}" for kind in KINDS))
+            lines += [
+                f"  {name:{names}}" + "".join(f"{counts[kind]:>8}" for kind in KINDS)
+                for name, counts in rows.items()
+            ]
         if self.by_memory:
             lines.append("block RAM: " + ", ".join(f"{k} {v}" for k, v in self.by_memory.items()))
         if self.critical_path:

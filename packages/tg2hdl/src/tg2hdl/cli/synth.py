@@ -81,9 +81,9 @@ def synth(
     except Tg2hdlError as error:
         partial = getattr(error, "partial", None)
         if partial is not None:
-            console.print(partial.format(), highlight=False, markup=False)
+            console.print(partial.format(console.width), highlight=False, markup=False)
         raise
-    console.print(result.format(), highlight=False, markup=False)
+    console.print(result.format(console.width), highlight=False, markup=False)
     if result.fmax:
         microseconds = accelerator.predicted_cycles / result.fmax
         console.print(

@@ -74,6 +74,16 @@ class Client:
         assert answer.headers["Content-Type"] == "application/json"
         return answer.status, json.loads(answer.read())
 
+    def binary(self, request, data=b"", header=None):
+        """The JSON of an answer, and what comes after it."""
+        text = json.dumps(request).encode()
+        headers = {"Inference-Header-Content-Length": str(len(text) if header is None else header)}
+        self.connection.request("POST", "/v2/models/fake/infer", text + data, headers)
+        answer = self.connection.getresponse()
+        found, size = answer.read(), answer.headers.get("Inference-Header-Content-Length")
+        size = len(found) if size is None else int(size)
+        return json.loads(found[:size]), found[size:]
+
     def infer(self, data=None, **changes):
         tensor = {"name": "x", "shape": [1, 8], "datatype": "INT8", "data": data or X[0].tolist()}
         return self.ask("/v2/models/fake/infer", json.dumps({"inputs": [tensor]} | changes))
@@ -101,7 +111,7 @@ def test_the_model_is_described_and_run(serve):
     client = serve(session())
     assert client.server.url == f"http://127.0.0.1:{client.server.server_address[1]}/v2/models/fake"
     status, about = client.ask("/v2")
-    assert (status, about["name"], about["extensions"]) == (200, "tg2hdl", [])
+    assert (status, about["name"], about["extensions"]) == (200, "tg2hdl", ["binary_tensor_data"])
     assert client.ask("/v2/health/live") == (200, {"live": True})
     assert client.ask("/v2/health/ready") == (200, {"ready": True})
     described = {
@@ -247,7 +257,48 @@ def test_a_result_that_json_cannot_express(serve):
     client = serve(session(files=QUANTIZED))
     client.server.model._session.run = lambda names, feed: [np.array([[1], [np.nan], [2]], np.float32)]
     status, answer = client.infer(inputs=[entry(datatype="FP32")])
-    assert (status, answer) == (500, {"error": "'y' has NaN or infinite elements, which JSON cannot express"})
+    message = "'y' has NaN or infinite elements, which JSON cannot express; ask for binary data"
+    assert (status, answer) == (500, {"error": message})
+    asked = {
+        "inputs": [entry(datatype="FP32")],
+        "outputs": [{"name": "y", "parameters": {"binary_data": True}}],
+    }
+    answer, data = client.binary(asked)
+    assert answer["outputs"][0]["parameters"] == {"binary_data_size": 12}
+    assert np.array_equal(np.frombuffer(data, "<f4"), [1, np.nan, 2], equal_nan=True)
+
+
+def test_binary_elements_come_after_the_json(serve):
+    client = serve(session())
+    tensor = entry(parameters={"binary_data_size": 8})
+    del tensor["data"]
+    asked = {"inputs": [tensor], "parameters": {"binary_data_output": True}}
+    answer, data = client.binary(asked, X.tobytes())
+    form = {"name": "y", "datatype": "INT32", "shape": [3], "parameters": {"binary_data_size": 12}}
+    assert answer == {"model_name": "fake", "model_version": "1", "outputs": [form]}
+    assert np.frombuffer(data, "<i4").tolist() == ROW
+    answer, data = client.binary({"inputs": [tensor]}, X.tobytes())
+    assert (answer["outputs"][0]["data"], data) == (ROW, b"")
+
+
+@pytest.mark.parametrize(
+    ("size", "data", "header", "message"),
+    [
+        (8, bytes(7), None, "'x' has 8 bytes, not 7"),
+        (7, bytes(8), None, "'x' has 8 bytes, not 7"),
+        ("8", bytes(8), None, "'x' has 8 bytes, not '8'"),
+        (8, bytes(9), None, "1 bytes after the JSON belong to no input"),
+        (8, bytes(8), 9999, "the JSON has 9999 bytes, and the request 111"),
+        (8, bytes(8), "many", "Inference-Header-Content-Length is 'many', not a number"),
+    ],
+)
+def test_binary_elements_that_do_not_fit(serve, size, data, header, message):
+    client = serve(session())
+    tensor = entry(parameters={"binary_data_size": size})
+    del tensor["data"]
+    assert client.binary({"inputs": [tensor]}, data, header) == ({"error": message}, b"")
+    wrong = entry(parameters=[])
+    assert client.infer(inputs=[wrong]) == (400, {"error": "'parameters' is not an object of JSON"})
 
 
 def test_a_port_in_use(serve):

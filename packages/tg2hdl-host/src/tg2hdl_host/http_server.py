@@ -16,6 +16,8 @@ from tg2hdl_host.open_inference import ModelServer, RequestError
 
 __all__ = ["InferenceServer"]
 
+_HEADER = "Inference-Header-Content-Length"
+"""Header with the bytes of the JSON, where elements come after it."""
 _CONNECTIONS = 32
 _PATIENCE = 30.0
 """Seconds that a client may take for a part of its request."""
@@ -104,10 +106,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         # The body of a GET, if any, is not read.
         self.close_connection |= "Transfer-Encoding" in self.headers or "Content-Length" in self.headers
-        self._answer(lambda: self.server.model.get(self._path))
+        self._answer(lambda: (self.server.model.get(self._path), b""))
 
     def do_POST(self) -> None:
-        self._answer(lambda: self.server.model.post(self._path, self._body()))
+        self._answer(lambda: self.server.model.post(self._path, self._body(), self._number(_HEADER)))
 
     @property
     def _path(self) -> str:
@@ -116,26 +118,35 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         """Contents of a request; the connection ends where they are not read."""
         self.close_connection = True
-        text = self.headers.get("Content-Length", "")
-        if "Transfer-Encoding" in self.headers or not (text.isascii() and text.isdigit() and len(text) < 16):
+        size = self._number("Content-Length")
+        if "Transfer-Encoding" in self.headers or size is None:
             raise RequestError(HTTPStatus.LENGTH_REQUIRED, "the request needs a Content-Length")
-        if int(text) > self.server.model.most_bytes:
+        if size > self.server.model.most_bytes:
             raise RequestError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the request has {int(text):,} bytes; this model takes at most {self.server.model.most_bytes:,}",
+                f"the request has {size:,} bytes; this model takes at most {self.server.model.most_bytes:,}",
             )
-        body = self.rfile.read(int(text))
-        if len(body) < int(text):
+        body = self.rfile.read(size)
+        if len(body) < size:
             raise RequestError(HTTPStatus.BAD_REQUEST, "the request is shorter than its Content-Length")
         self.close_connection = self.headers.get("Connection", "").lower() == "close"
         return body
 
-    def _answer(self, action: Callable[[], dict[str, Any]]) -> None:
+    def _number(self, name: str) -> int | None:
+        """The number in a header; None without it."""
+        text = self.headers.get(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise RequestError(HTTPStatus.BAD_REQUEST, f"{name} is {text!r:.40}, not a number")
+        return int(text)
+
+    def _answer(self, action: Callable[[], tuple[dict[str, Any], bytes]]) -> None:
         try:
             if "Origin" in self.headers:
                 self.close_connection = True
                 raise RequestError(HTTPStatus.FORBIDDEN, "requests of web pages are not answered")
-            self._send(HTTPStatus.OK, action())
+            self._send(HTTPStatus.OK, *action())
         except RequestError as error:
             self._send(error.status, {"error": error.message})
         except TimeoutError:
@@ -143,15 +154,17 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception as error:
             self._send(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"})
 
-    def _send(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
+    def _send(self, status: HTTPStatus, answer: dict[str, Any], binary: bytes = b"") -> None:
         body = json.dumps(answer).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/octet-stream" if binary else "application/json")
+        self.send_header("Content-Length", str(len(body) + len(binary)))
+        if binary:
+            self.send_header(_HEADER, str(len(body)))
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body + binary)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Errors of the HTTP itself, as JSON too."""

@@ -1,4 +1,7 @@
-"""The open inference protocol, version 2, as KServe defines it: requests and answers as JSON, without HTTP."""
+"""The open inference protocol, version 2, as KServe defines it: requests and answers as JSON, without HTTP.
+
+With the extension for binary tensors, elements of inputs and outputs come after the JSON, in their order.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,11 @@ class ModelServer:
         """
         match [unquote(part) for part in path.strip("/").split("/")]:
             case ["v2"]:
-                return {"name": "tg2hdl", "version": version("tg2hdl-host"), "extensions": []}
+                return {
+                    "name": "tg2hdl",
+                    "version": version("tg2hdl-host"),
+                    "extensions": ["binary_tensor_data"],
+                }
             case ["v2", "health", "live"]:
                 return {"live": True}
             case ["v2", "health", "ready"]:
@@ -102,8 +109,15 @@ class ModelServer:
                         return {"name": self.name, "ready": True}
         raise RequestError(HTTPStatus.NOT_FOUND, f"nothing is at {path!r:.200}; see /v2/models/{self.name}")
 
-    def post(self, path: str, body: bytes) -> dict[str, Any]:
-        """Answer a POST request.
+    def post(self, path: str, body: bytes, header: int | None = None) -> tuple[dict[str, Any], bytes]:
+        """Answer a POST request: its JSON, and the elements of binary outputs.
+
+        Parameters
+        ----------
+        path : str
+        body : bytes
+        header : int, optional
+            Bytes of the JSON at the beginning of the body; the whole body unless given.
 
         Raises
         ------
@@ -115,7 +129,9 @@ class ModelServer:
             raise RequestError(
                 HTTPStatus.NOT_FOUND, f"nothing is at {path!r:.200}; post to /v2/models/{self.name}/infer"
             )
-        return self._infer(_document(body))
+        if header is not None and not 0 <= header <= len(body):
+            raise _bad(f"the JSON has {header} bytes, and the request {len(body)}")
+        return self._infer(_document(body[:header]), b"" if header is None else body[header:])
 
     def _of_model(self, parts: list[str]) -> list[str]:
         """The parts of a path after the model and its version."""
@@ -154,7 +170,7 @@ class ModelServer:
                     "the device was restarted, and its state begins anew; send the request again",
                 )
 
-    def _infer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _infer(self, request: dict[str, Any], rest: bytes) -> tuple[dict[str, Any], bytes]:
         number = request.get("id")
         if number is not None and not isinstance(number, str):
             raise _bad(f"the id {number!r:.40} is not a text")
@@ -165,22 +181,42 @@ class ModelServer:
                 raise _bad(f"{entry['name']!r:.200} is not an input; inputs are {_listed(self._inputs)}")
             if tensor.name in feed:
                 raise _bad(f"{tensor.name!r} is given twice")
-            feed[tensor.name] = _array(entry, tensor)
-        wanted = [entry["name"] for entry in _entries(request, "outputs")] or list(self._outputs)
-        for name in wanted:
+            size = _parameters(entry).get("binary_data_size")
+            _check_form(entry, tensor)
+            if size is None:
+                feed[tensor.name] = _array(entry, tensor)
+            else:
+                feed[tensor.name], rest = _binary(size, rest, tensor)
+        if rest:
+            raise _bad(f"{len(rest)} bytes after the JSON belong to no input")
+        is_binary = _parameters(request).get("binary_data_output") is True
+        asked = _entries(request, "outputs") or [{"name": name} for name in self._outputs]
+        wanted = {}
+        for entry in asked:
+            name = entry["name"]
             if name not in self._outputs:
                 raise _bad(f"{name!r:.200} is not an output; outputs are {_listed(self._outputs)}")
+            wanted[name] = _parameters(entry).get("binary_data", is_binary) is True
         self._require_device()
         try:
-            arrays = self._session.run(wanted, feed)
+            arrays = self._session.run(list(wanted), feed)
         except UnfitInputError as error:
             raise _bad(error.message + (f"; {error.hint}" if error.hint else "")) from error
         except HostError as error:
             self._is_gone = isinstance(error, ConnectionFailedError)
             raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error.message} ({error.stage})") from error
-        outputs = [_entry(self._outputs[name], array) for name, array in zip(wanted, arrays, strict=True)]
+        outputs, binary = [], b""
+        for (name, in_binary), array in zip(wanted.items(), arrays, strict=True):
+            tensor = self._outputs[name]
+            form = {"name": name, "datatype": _NAMES[tensor.dtype.name], "shape": tensor.shape}
+            if in_binary:
+                data = np.ascontiguousarray(array).astype(tensor.dtype.newbyteorder("<")).tobytes()
+                outputs.append(form | {"parameters": {"binary_data_size": len(data)}})
+                binary += data
+            else:
+                outputs.append(form | {"data": _elements(tensor, array)})
         answer = {"model_name": self.name, "model_version": _VERSION, "outputs": outputs}
-        return answer if number is None else answer | {"id": number}
+        return (answer if number is None else answer | {"id": number}), binary
 
 
 def _bad(message: str) -> RequestError:
@@ -215,13 +251,37 @@ def _entries(request: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return found
 
 
-def _array(entry: Mapping[str, Any], tensor: TensorInfo) -> npt.NDArray[Any]:
-    """Elements of an input, whose data may be nested or flat."""
+def _parameters(entry: Mapping[str, Any]) -> dict[str, Any]:
+    found = entry.get("parameters", {})
+    if not isinstance(found, dict):
+        raise _bad("'parameters' is not an object of JSON")
+    return found
+
+
+def _check_form(entry: Mapping[str, Any], tensor: TensorInfo) -> None:
     name, datatype = tensor.name, _NAMES[tensor.dtype.name]
     if entry.get("datatype") != datatype:
         raise _bad(f"the datatype of {name!r} is {datatype}, not {entry.get('datatype')!r:.40}")
     if entry.get("shape") != tensor.shape:
         raise _bad(f"the shape of {name!r} is {tensor.shape}, not {entry.get('shape')!r:.100}")
+
+
+def _binary(size: Any, rest: bytes, tensor: TensorInfo) -> tuple[npt.NDArray[Any], bytes]:
+    """Elements of an input after the JSON, little-endian, and what is left."""
+    wanted = int(np.prod(tensor.shape)) * tensor.dtype.itemsize
+    if size != wanted or len(rest) < wanted:
+        raise _bad(
+            f"{tensor.name!r} has {wanted} bytes, not {min(len(rest), wanted) if size == wanted else size!r:.40}"
+        )
+    array = np.frombuffer(rest[:wanted], tensor.dtype.newbyteorder("<")).astype(tensor.dtype)
+    if tensor.dtype.kind == "b" and any(byte > 1 for byte in rest[:wanted]):
+        raise _bad(f"{tensor.name!r} has a byte that is neither 0 nor 1")
+    return array.reshape(tensor.shape), rest[wanted:]
+
+
+def _array(entry: Mapping[str, Any], tensor: TensorInfo) -> npt.NDArray[Any]:
+    """Elements of an input as JSON, nested or flat."""
+    name, datatype = tensor.name, _NAMES[tensor.dtype.name]
     data, size = entry.get("data"), int(np.prod(tensor.shape))
     if not isinstance(data, list):
         raise _bad(f"{name!r} has no list of data")
@@ -248,14 +308,14 @@ def _array(entry: Mapping[str, Any], tensor: TensorInfo) -> npt.NDArray[Any]:
     return found.reshape(tensor.shape)
 
 
-def _entry(tensor: TensorInfo, array: npt.NDArray[Any]) -> dict[str, Any]:
-    """An output of an answer."""
+def _elements(tensor: TensorInfo, array: npt.NDArray[Any]) -> list[Any]:
+    """Elements of an output as JSON."""
     if tensor.dtype.kind not in "biu":
         array = array.astype(np.float64)
         if not np.all(np.isfinite(array)):
             raise RequestError(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
-                f"{tensor.name!r} has NaN or infinite elements, which JSON cannot express",
+                f"{tensor.name!r} has NaN or infinite elements, which JSON cannot express; ask for binary data",
             )
-    form = {"name": tensor.name, "datatype": _NAMES[tensor.dtype.name], "shape": tensor.shape}
-    return form | {"data": array.reshape(-1).tolist()}
+    found: list[Any] = array.reshape(-1).tolist()
+    return found

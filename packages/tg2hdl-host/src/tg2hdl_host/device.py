@@ -21,26 +21,19 @@ from tg2hdl_host.description import Buffer, Description, restored
 from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongDesignError
 from tg2hdl_host.generation import Tensor, feedback_of
 from tg2hdl_host.image import MemoryImage
-from tg2hdl_host.link import Fault, Link, Transport
-from tg2hdl_host.protocol import STALE_CODE, Request
+from tg2hdl_host.inputs import checked_value, encoded_run
+from tg2hdl_host.link import Link, Transport
+from tg2hdl_host.protocol import Request
+from tg2hdl_host.runs import RUNS, Runs
 from tg2hdl_host.state import DeviceState
 
 __all__ = ["Device"]
 
-_MAGIC, _RUNS, _START = 0x00, 0x20, 0x18
-_COUNTERS = {"runs": 0x20, "cycles": 0x24, "error": 0x28, "link_errors": 0x2C, "stalls": 0x30}
+_MAGIC = 0x00
+_COUNTERS = {"runs": RUNS, "cycles": 0x24, "error": 0x28, "link_errors": 0x2C, "stalls": 0x30}
 _HEADER_BYTES = 0x18
-_VARIABLES = 0x40
-_LAST_RUN = 0xFFFFFFFF
 _PAUSE = 0.1
 """Seconds between attempts to open a device that is gone."""
-_SLOWEST_CLOCK = 1e6
-"""Clock of the slowest design (Hz), for timeouts."""
-
-
-def _is_less(runs: int, before: int) -> bool:
-    """Whether a number of runs, which wraps around, is less than one before."""
-    return (runs - before) & _LAST_RUN > _LAST_RUN // 2
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -117,16 +110,18 @@ class Device:
     ) -> None:
         self._turn = RLock()
         self._link = Link(transport, timeout)
-        self._attempts, self._on_close, self._reopen = attempts, on_close, reopen
-        self._runs: int | None = None  # RUNS of the device, where it is known
-        self._runs_before = 0  # the last number that was known
+        self._on_close, self._reopen = on_close, reopen
+        self._runs = Runs(self._link, attempts)
         self._loaded: dict[str, list[Request]] = {}  # weights and memory, to be loaded again after a restart
         self.rate = 0.0
         try:
             self.description = self._identify(files)
             self._borders, self._output_borders = self._scales((files or {}).get("borders"))
             self.gives_codes = bool((files or {}).get("codes", True))
-            self._values = {name: self._checked(name, v) for name, v in self.description.values.items()}
+            self._values = {
+                name: checked_value(self.description, name, value)
+                for name, value in self.description.values.items()
+            }
             self._first = dict(state or {})
             self._state = DeviceState(self.description.states, self._read_state, self._write_state)
             self._missing = {b.name for b in self.description.weights}
@@ -189,7 +184,7 @@ class Device:
                 f"{self._link.transport.name} cannot be opened again", stage="link", hint="connect again"
             )
         self._link.transport.close()
-        deadline, before = time.monotonic() + seconds, self._runs_before
+        deadline = time.monotonic() + seconds
         while True:
             try:
                 self._link.replace(self._reopen())
@@ -199,15 +194,13 @@ class Device:
                     raise
                 time.sleep(_PAUSE)
         self._identify({"id": self.description.identity, "design": self.description.name})
-        self._runs = None
-        runs = self._number_again(_RUNS)
-        goes_on = before > 0 and not _is_less(runs, before)
+        goes_on = self._runs.go_on()
         if not goes_on:
             for requests in self._loaded.values():
                 self._perform(requests)
             if self.can_reset:
                 self.reset()
-        self._runs = self._runs_before = runs
+            self._runs.begin_anew()
         return goes_on
 
     # Running
@@ -390,160 +383,11 @@ class Device:
                 stage="write weights",
                 hint="call load_weights or load_image first, or connect with the folder that `tg2hdl build` wrote",
             )
-        encoded = [self._encoded(x, variables) for x in batch]
-        done, attempts = 0, 0
-        started: int | None = None  # number of the run that was asked for last and has no result yet
-        while done < len(batch):
-            # The device refuses a number that it does not expect, so that the one after the last run needs no question.
-            runs, self._runs = self._runs, None
-            is_assumed, resumes = runs is not None, False
-            try:
-                if runs is None:
-                    runs = self._number(_RUNS)
-                    self._check_runs(runs)
-                    resumes = (
-                        self.description.keeps_state
-                        and started is not None
-                        and runs == (started + 1) & _LAST_RUN
-                    )
-                some = encoded[done : done + (1 if self.description.keeps_state else len(batch))]
-                first = started = (runs - 1) & _LAST_RUN if resumes else runs
-                for outputs in self._collected(self._requests(some, first, resumes)):
-                    yield outputs
-                    done, attempts, started = done + 1, 0, None
-                self._runs = self._runs_before = (first + len(some)) & _LAST_RUN
-            except Fault as fault:
-                if fault.code == STALE_CODE:  # nothing was started
-                    started = None
-                attempts += not (is_assumed and fault.code == STALE_CODE)
-                if attempts >= self._attempts:
-                    raise fault.error(self._link.transport.name, attempts) from None
-
-    def _check_runs(self, runs: int) -> None:
-        """Refuse a device that was restarted since its last run, where that changes results."""
+        encoded = [
+            encoded_run(self.description, self._borders, self._values, inputs, variables) for inputs in batch
+        ]
         lost = [*self._loaded, *(["its state"] if self.description.keeps_state else [])]
-        if _is_less(runs, self._runs_before) and lost:
-            raise ConnectionFailedError(
-                f"{self._link.transport.name} was restarted since the last run, and has lost {', '.join(lost)}",
-                stage="run",
-                hint="call device.reconnect(), which loads weights again; state begins anew",
-            )
-
-    def _requests(
-        self, batch: Sequence[tuple[list[Request], list[Request]]], runs: int, resumes: bool
-    ) -> Iterator[Request]:
-        names = list(dict.fromkeys(self.description.outputs))
-        for number, (values, writes) in enumerate(batch):
-            if not resumes:
-                count = (runs + number) & _LAST_RUN
-                yield from values
-                if self.description.packet_run:
-                    yield protocol.run(count, writes[0].data, self.description.buffers[names[0]].size)
-                    continue
-                yield from writes
-                yield from protocol.write(_START, count.to_bytes(4, "little"), "run")
-            for name in names:
-                buffer = self.description.buffers[name]
-                yield from protocol.read(buffer.address, buffer.size, f"read {name}")
-
-    def _collected(self, requests: Iterator[Request]) -> Iterator[list[npt.NDArray[Any]]]:
-        """Outputs of run after run, from the replies."""
-        outputs = self.description.outputs
-        sizes = {name: -(-self.description.buffers[name].size // 4) * 4 for name in outputs}
-        order = list(sizes)
-        data = bytearray()
-        found: dict[str, npt.NDArray[Any]] = {}
-        for request, reply in self._link.exchange(requests, extra=self.description.cycles / _SLOWEST_CLOCK):
-            if not request.answer:
-                continue
-            data += reply
-            name = order[len(found)]
-            if len(data) == sizes[name]:
-                found[name] = self.description.buffers[name].decode(bytes(data))
-                data.clear()
-            if len(found) == len(order):
-                yield [found[n] for n in outputs]
-                found = {}
-
-    def _encoded(
-        self, inputs: tuple[Any, ...], variables: Mapping[str, int]
-    ) -> tuple[list[Request], list[Request]]:
-        """Requests that write the variables and the inputs of a run."""
-        names = self.description.inputs
-        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            given = dict(inputs[0])
-            variables = {n: given.pop(n) for n in self.description.variables if n in given} | dict(variables)
-            unknown = [name for name in given if name not in names]
-            missing = [name for name in names if name not in given]
-            if unknown or missing:
-                raise UnfitInputError(
-                    f"{unknown[0]!r} is not an input of the design"
-                    if unknown
-                    else f"no array for {missing[0]!r}",
-                    stage="write inputs",
-                    hint=f"inputs are {', '.join(names) or 'none'}",
-                )
-            inputs = tuple(given[name] for name in names)
-        if len(inputs) != len(names):
-            listed = ", ".join(map(str, names))
-            raise UnfitInputError(
-                f"{len(inputs)} input{'s' * (len(inputs) != 1)} for a design of {len(names)}",
-                stage="write inputs",
-                hint=f"pass {listed or 'none'}"
-                + (f"; run takes one tuple for each result, such as zip({listed})" if len(names) > 1 else ""),
-            )
-        found = []
-        for name, value in zip(names, inputs, strict=True):
-            buffer = self.description.buffers.get(name)
-            if buffer is None:  # no result depends on it
-                continue
-            array = np.asarray(value)
-            if array.dtype.kind == "f" and buffer.dtype.kind in "iu" and name in self._borders:
-                if not np.all(np.isfinite(array)):
-                    raise UnfitInputError(
-                        f"{name!r} has NaN or infinite elements",
-                        stage=f"write {name}",
-                        hint="give finite values",
-                    )
-                array = self._borders[name].quantized(array).astype(buffer.dtype)
-            if buffer.shape[:1] == (1,) and array.shape == buffer.shape[1:]:
-                array = array[None]
-            found += protocol.write(buffer.address, buffer.encode(array), f"write {name}")
-        return self._variable_writes(variables), found
-
-    def _variable_writes(self, given: Mapping[str, Any]) -> list[Request]:
-        """Requests that write all variables, in their order."""
-        values = self._values | {name: self._checked(name, value) for name, value in given.items()}
-        found = []
-        for number, name in enumerate(self.description.variables):
-            if name not in values:
-                raise UnfitInputError(
-                    f"variable {name!r} has no value",
-                    stage=f"write {name}",
-                    hint=f"pass {name}=..., or connect with the folder that `tg2hdl build` wrote",
-                )
-            data = (values[name] & 0xFFFFFFFF).to_bytes(4, "little")
-            found += protocol.write(_VARIABLES + 4 * number, data, f"write {name}")
-        return found
-
-    def _checked(self, name: str, value: Any) -> int:
-        """A value that a variable can have."""
-        variables = self.description.variables
-        if name not in variables:
-            raise UnfitInputError(
-                f"the design has no variable {name!r}",
-                stage=f"write {name}",
-                hint=f"its variables are {', '.join(variables)}"
-                if variables
-                else "it has none: leave it out",
-            )
-        low, high = variables[name]
-        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not is_integer or not low <= value <= high:
-            raise UnfitInputError(
-                f"variable {name!r} cannot be {value!r}", stage=f"write {name}", hint=f"give {low} to {high}"
-            )
-        return int(value)
+        return self._runs.results(self.description, encoded, lost)
 
     def dequantize(self, outputs: Any) -> Any:
         """Values of the integer outputs of a quantized model: an array, a tuple or a dict, as they came.
@@ -650,7 +494,7 @@ class Device:
         value : int
             Within the range of the variable.
         """
-        self._values[name] = self._checked(name, value)
+        self._values[name] = checked_value(self.description, name, value)
 
     @property
     def state(self) -> DeviceState:
@@ -754,19 +598,6 @@ class Device:
         text = self._perform(protocol.read(address, size, "identity"))[:size]
         return Description.parse(text, files)
 
-    def _number(self, address: int) -> int:
-        ((_, data),) = self._link.exchange(protocol.read(address, 4, "link"))
-        return int.from_bytes(data, "little")
-
-    def _number_again(self, address: int) -> int:
-        return int.from_bytes(self._perform(protocol.read(address, 4, "link")), "little")
-
     def _perform(self, requests: Sequence[Request]) -> bytes:
         """Data of all replies; repeated as a whole where the link fails."""
-        for attempt in range(1, self._attempts + 1):
-            try:
-                return b"".join(data for _, data in self._link.exchange(requests))
-            except Fault as fault:
-                if attempt == self._attempts:
-                    raise fault.error(self._link.transport.name, attempt) from None
-        raise AssertionError("attempts is positive")
+        return self._runs.perform(requests)

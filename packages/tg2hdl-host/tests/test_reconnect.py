@@ -151,6 +151,7 @@ def test_tasks_share_a_device():
             device.device.set_variable("n", 0)
             with pytest.raises(ConnectionFailedError, match="cannot be opened again"):
                 await device.reconnect()
+            await device.close()
             return device
 
     device = asyncio.run(work())

@@ -40,6 +40,7 @@ class AsyncDevice:
     def __init__(self, device: Device) -> None:
         self.device = device
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tg2hdl-device")
+        self._is_closed = False
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.device)[1:]}"
@@ -98,8 +99,10 @@ class AsyncDevice:
 
     async def close(self) -> None:
         """Release the device, after the runs that wait."""
-        await self._do(self.device.close)
-        self._thread.shutdown(wait=False)
+        if not self._is_closed:
+            self._is_closed = True
+            await self._do(self.device.close)
+            self._thread.shutdown(wait=False)
 
     async def _do(self, action: Callable[..., _Result], *inputs: Any, **options: Any) -> _Result:
         loop = asyncio.get_running_loop()

@@ -131,12 +131,54 @@ class Runner:
         SimulationError
             When the design does not finish in twice the predicted time.
         """
-        design = self.design
-        loads = {n: to_words(p, design.memory(n).dtype.bit_width) for n, p in design.loads(inputs).items()}
+        design, loads = self.design, self._words(inputs)
         values = {v.name: (variables or {})[v.name] for v in design.variables}
         read, cycles = self._execute(self._simulation, self._drivers, self._loaded, loads, values)
         outputs = tuple(map(self._unpacked, design.program.outputs, read))
         return Run(*cycles, outputs)
+
+    def generate(
+        self,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        variables: Mapping[str, int],
+        results: int,
+        stop: int | None = None,
+    ) -> tuple[list[npt.NDArray[Any]], int]:
+        """Write the input, start the loop of the design, and take its results.
+
+        Parameters
+        ----------
+        inputs : mapping of str to ndarray
+            As for `run`.
+        variables : mapping of str to int
+            Values in the first run.
+        results : int
+            Most results.
+        stop : int, optional
+            Bits of the elements of the last result.
+
+        Returns
+        -------
+        results : list of ndarray
+            Flat.
+        cycles : int
+            Clock cycles from start to done.
+
+        Raises
+        ------
+        InputError
+            For a missing or unfit input.
+        SimulationError
+            When a result is late, or the cycles are not those that were predicted.
+        """
+        design, (output,) = self.design, self.design.program.outputs
+        self._load(self._drivers, self._loaded, self._words(inputs))
+        values = {v.name: variables[v.name] for v in design.variables}
+        control = next(driver for driver in self._drivers if driver.serves.control)
+        bits, cycles = control.generate(values, results, stop, 2 * design.longest_cycles() + _MARGIN)
+        self._check_cycles(cycles, design.loop_cycles(len(bits), values))
+        memory, dtype = design.memory(output), design.program.buffers[output].dtype.numpy()
+        return [memory.dtype.bits_to_array(row).astype(dtype, copy=False) for row in bits], cycles
 
     def run_batch(
         self,
@@ -181,6 +223,38 @@ class Runner:
             advance(1)
         return runs
 
+    def _words(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[int, npt.NDArray[Any]]:
+        design = self.design
+        return {n: to_words(p, design.memory(n).dtype.bit_width) for n, p in design.loads(inputs).items()}
+
+    def _load(
+        self,
+        drivers: Sequence[HostDriver],
+        loaded: dict[int, npt.NDArray[Any]],
+        loads: Mapping[int, npt.NDArray[Any]],
+    ) -> int:
+        """Write the inputs, and the weights that are not `loaded`; returns the clock cycles."""
+        load = 0
+        for number, words in loads.items():
+            memory = self.design.memory(number)
+            if self.design.program.buffers[number].role == "weight":
+                if number in loaded and np.array_equal(loaded[number], words):
+                    continue
+                loaded[number] = words
+            load += _driver(drivers, "writes", memory.name).write(memory.name, words)
+        return load
+
+    def _check_cycles(self, found: int, predicted: int) -> None:
+        design = self.design
+        if found != predicted:
+            who = f"sequencer {design.sequencer.policy!r}"
+            if design.streams_weights:
+                who += f" or memory port {design.options.memory_port!r}"
+            raise SimulationError(
+                f"the design was done after {found:,} cycles, {predicted:,} predicted: {who} does not keep its own times",
+                hint="correct its component or its prediction; the results of this run may be wrong",
+            )
+
     def _run_side_by_side(
         self, batch: SideBySide, inputs: Sequence[Mapping[str, npt.NDArray[Any]]]
     ) -> list[Run]:
@@ -207,27 +281,12 @@ class Runner:
         variables: Mapping[str, int],
     ) -> tuple[list[npt.NDArray[Any]], tuple[int, int, int, tuple[int, ...]]]:
         """Run once; returns the words of the outputs and the clock cycles, as `Cycles` has them."""
-        design, load = self.design, 0
-        for number, words in loads.items():
-            memory = design.memory(number)
-            if design.program.buffers[number].role == "weight":
-                if number in loaded and np.array_equal(loaded[number], words):
-                    continue
-                loaded[number] = words
-            load += _driver(drivers, "writes", memory.name).write(memory.name, words)
+        design = self.design
+        load = self._load(drivers, loaded, loads)
         control = next(driver for driver in drivers if driver.serves.control)
         ends = control.run(variables, limit=2 * design.longest_cycles() + _MARGIN)
         compute, before = max(ends), simulation.cycles
-        predicted = design.predicted_cycles(variables)
-        if compute != predicted:
-            who = f"sequencer {design.sequencer.policy!r}"
-            if design.streams_weights:
-                who += f" or memory port {design.options.memory_port!r}"
-            raise SimulationError(
-                f"the design was done after {compute:,} cycles, {predicted:,} predicted: {who} does not keep its own "
-                "times",
-                hint="correct its component or its prediction; the results of this run may be wrong",
-            )
+        self._check_cycles(compute, design.predicted_cycles(variables))
         names = [design.memory(number).name for number in design.program.outputs]
         outputs = [_driver(drivers, "reads", name).read(name) for name in names]
         latest = tuple(accumulate(ends, max))

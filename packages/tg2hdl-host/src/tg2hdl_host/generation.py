@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Feedback", "Tensor", "feedback_of"]
+__all__ = ["ChipLoop", "Feedback", "Tensor", "feedback_of"]
 
 Array = npt.NDArray[Any]
 
@@ -20,6 +20,25 @@ class Tensor(NamedTuple):
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+
+
+class ChipLoop(NamedTuple):
+    """A loop that a design runs by itself.
+
+    Parameters
+    ----------
+    counter : str or None
+        Variable that it counts with.
+    most : int
+        Most results of a start.
+    run : callable
+        Takes the first input, values of variables, most results, and the bits of the elements of the last one, or None;
+        returns the results, and their outputs.
+    """
+
+    counter: str | None
+    most: int
+    run: Callable[[Array, dict[str, int], int, int | None], Sequence[tuple[Any, Array]]]
 
 
 class Feedback(NamedTuple):
@@ -48,6 +67,7 @@ class Feedback(NamedTuple):
         first: Any,
         stop: Any,
         limit: int | None,
+        loop: ChipLoop | None = None,
     ) -> Iterator[Any]:
         """Results from the last of the first inputs on.
 
@@ -61,11 +81,14 @@ class Feedback(NamedTuple):
             The result whose output equals it is the last.
         limit : int, optional
             Most results.
+        loop : ChipLoop, optional
+            Of the design; it serves where it counts with the same variable and `stop` has one value.  It runs ahead of
+            the results that are taken: one run at first, then twice as many as before.
 
         Raises
         ------
         ValueError
-            For a first input that does not fit, or runs without an end.
+            For a first input or `stop` that does not fit, or runs without an end.
         """
         given = self._inputs(first)
         if limit is None and self.positions is None:
@@ -75,24 +98,41 @@ class Feedback(NamedTuple):
         if self.positions is not None and len(given) > len(self.positions):
             last = self.positions[-1] if len(self.positions) else self.positions.start
             raise ValueError(f"{len(given)} first inputs do not fit: {self.counter} ends at {last}")
-        return self._results(run, given, stop, limit)
+        wanted = None if stop is None else self._stop(stop)
+        if loop is not None and (loop.counter != self.counter or not _has_one_value(wanted)):
+            loop = None
+        return self._results(run, given, wanted, limit, loop)
 
-    def _results(self, run: Any, given: list[Array], stop: Any, limit: int | None) -> Iterator[Any]:
-        value, number, found = given[0], 0, 0
+    def _results(
+        self, run: Any, given: list[Array], stop: Array | None, limit: int | None, loop: ChipLoop | None
+    ) -> Iterator[Any]:
+        value, number, found, ahead = given[0], 0, 0, 1
         while self.positions is None or number < len(self.positions):
             values = {} if self.positions is None else {str(self.counter): self.positions[number]}
-            result, fed_back = run(value, values)
-            number += 1
-            if number < len(given):
-                value = given[number]
-                continue
-            found += 1
-            yield result
-            if found == limit or (
-                stop is not None and np.array_equal(fed_back, np.broadcast_to(stop, fed_back.shape))
-            ):
-                return
-            value = fed_back
+            if loop is None or number + 1 < len(given):
+                turns = [run(value, values)]
+            else:
+                most = min(ahead, loop.most, loop.most if limit is None else limit - found)
+                turns = loop.run(value, values, most, _bits(stop, self.target.dtype))
+                ahead *= 2
+            for result, fed_back in turns:
+                number += 1
+                if number < len(given):
+                    value = given[number]
+                    continue
+                found += 1
+                yield result
+                if found == limit or (stop is not None and np.array_equal(fed_back, stop)):
+                    return
+                value = fed_back
+
+    def _stop(self, stop: Any) -> Array:
+        """The value of the last output, for each element."""
+        array = np.asarray(stop)
+        try:
+            return np.broadcast_to(array, self.target.shape)
+        except ValueError:
+            raise ValueError(f"stop has shape {array.shape}, and a result {self.target.shape}") from None
 
     def _inputs(self, first: Any) -> list[Array]:
         name, shape, dtype = self.target
@@ -108,6 +148,22 @@ class Feedback(NamedTuple):
             f"first has shape {array.shape} and type {array.dtype}; input {name!r} takes "
             f"{shape} and {dtype}, or several of them"
         )
+
+
+def _has_one_value(stop: Array | None) -> bool:
+    return stop is None or bool((stop == stop.reshape(-1)[:1]).all())
+
+
+def _bits(stop: Array | None, dtype: np.dtype[Any]) -> int | None:
+    """Bits of the value that all elements have; None where no element of the type can equal it."""
+    if stop is None:
+        return None
+    value = stop.reshape(-1)[:1]
+    with np.errstate(all="ignore"):
+        element = value.astype(dtype)
+    if not np.array_equal(element, value):
+        return None
+    return int.from_bytes(element.tobytes(), "little")
 
 
 def feedback_of(

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from tg2hdl_top.design import Design
     from tg2hdl_top.external.memory_model import MemoryModel
     from tg2hdl_top.external.sdram.model import SdramModel
+    from tg2hdl_top.loop import Loop
     from tg2hdl_top.options import CompileOptions
     from tg2hdl_top.top_module import TopModule
 
 __all__ = [
     "CompileOptions",
     "Design",
+    "Loop",
     "MemoryModel",
     "MemoryPlan",
     "SdramModel",
@@ -34,6 +36,7 @@ __getattr__, __dir__ = lazy_names(
         ".design": ("Design",),
         ".external.memory_model": ("MemoryModel",),
         ".external.sdram.model": ("SdramModel",),
+        ".loop": ("Loop",),
         ".options": ("CompileOptions",),
         ".top_module": ("TopModule",),
         "tg2hdl_lower.memory.plan": ("MemoryPlan",),

@@ -21,6 +21,7 @@ from tg2hdl_ir.records import OPTIONAL, read_record, write_record
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.memory.array import MemoryArray
+from tg2hdl_lower.memory.host import HostLoop, HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.plan.variants import merged_plan
 from tg2hdl_top.design_check import check_parts
@@ -140,6 +141,43 @@ class Design:
         return self.predicted_cycles({v.name: v.high for v in self.variables})
 
     @property
+    def host(self) -> HostShape:
+        """Interface of the host port that starts the runs."""
+        return next(port.serves for port in self.ports if port.serves.control)
+
+    @property
+    def loop(self) -> HostLoop | None:
+        """Runs that the design starts itself."""
+        return self.host.loop
+
+    def loop_cycles(self, results: int, variables: Mapping[str, int] | None = None) -> int:
+        """Clock cycles of a start of the loop, from start to done.
+
+        Parameters
+        ----------
+        results : int
+            Runs, each of which gives one.
+        variables : mapping of str to int, optional
+            Values in the first run; the loop's counter counts from there.
+
+        Raises
+        ------
+        InputError
+            For a design without a loop.
+        """
+        loop = self.loop
+        if loop is None:
+            raise InputError(
+                f"the design {self.program.name} has no loop",
+                hint="compile with options=tg2hdl.CompileOptions(loop=True)",
+            )
+        first, cycles = dict(variables or {}), 0
+        for number in range(results):
+            counted = {} if loop.counter is None else {loop.counter: first[loop.counter] + number}
+            cycles += self.predicted_cycles(first | counted) + loop.gap
+        return cycles
+
+    @property
     def variables(self) -> tuple[Any, ...]:
         """Run-time variables that the host sets, each once."""
         calls = self.program.calls
@@ -159,7 +197,8 @@ class Design:
     def identity(self) -> str:
         """Sixteen digits in base 16 that differ for another design; the host ports tell them."""
         told = [port.serves.identity for port in self.ports if port.serves.identity]
-        return told[0] if told else content_key("design", self._bare())[:16]
+        loop = [] if self.options.loop is None else [write_record(self.options.loop)]
+        return told[0] if told else content_key("design", self._bare(), *loop)[:16]
 
     def _bare(self) -> str:
         """A record of the hardware; how it was found and validated makes no difference."""

@@ -20,6 +20,7 @@ from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.design import Design, plan_of_each_core
 from tg2hdl_top.external.memory_port import check_memory, image_buffer
 from tg2hdl_top.external.plan import plan_external
+from tg2hdl_top.loop_plan import plan_loop, results_buffer
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import need_identity, overlaps_runs, plan_ports
 from tg2hdl_top.repeats import Repeats
@@ -207,9 +208,13 @@ def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
         program=program.name,
         keeps_state=bool(program.state_buffers()),
     )
-    if not need_identity(design.options.ports):
-        return shape
-    return replace(shape, identity=design.identity, cycles=design.longest_cycles())
+    keeps = need_identity(design.options.ports)
+    if design.options.loop is not None:
+        loop = plan_loop(design, shape, design.options.loop, keeps_results=keeps)
+        results = results_buffer(loop, program.buffers[program.outputs[0]].shape)
+        more = () if results is None else (results,)
+        shape = replace(shape, loop=loop, buffers=(*shape.buffers, *more))
+    return replace(shape, identity=design.identity, cycles=design.longest_cycles()) if keeps else shape
 
 
 def _check_slots(plans: Sequence[HardwarePlan], slots: Sequence[Slot]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower import LowerOptions
 from tg2hdl_top.external.memory_model import ExternalMemory
+from tg2hdl_top.loop import Loop
 
 __all__ = ["VALIDATIONS", "CompileOptions"]
 
@@ -66,6 +68,9 @@ class CompileOptions(LowerOptions):
         ``TG2HDL_VALIDATE`` replaces ``auto``.
     validate_keep : str, optional
         Folder for both forms of what a rewrite made wrong, and the inputs that show it.
+    loop : Loop or bool
+        Whether the design feeds its output back to its input by itself, run after run, until a value, a number of
+        results or the end of a counter; for `Accelerator.generate` and `Device.generate`.
     """
 
     weights: str = "rom"
@@ -83,9 +88,14 @@ class CompileOptions(LowerOptions):
     memory: ExternalMemory | None = None
     validate: str = "auto"
     validate_keep: str | None = None
+    loop: Loop | None = field(default=None, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.loop, bool):
+            object.__setattr__(self, "loop", Loop() if self.loop else None)
+        elif self.loop is not None and not isinstance(self.loop, Loop):
+            raise InputError(f"loop={self.loop!r} is unknown", hint="choose True, False or tg2hdl.Loop(...)")
         if self.weights not in ("rom", "loadable", "external"):
             raise InputError(
                 f"weights={self.weights!r} is unknown", hint='choose "rom", "loadable" or "external"'

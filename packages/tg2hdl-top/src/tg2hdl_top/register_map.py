@@ -122,6 +122,16 @@ BUS_REGISTERS = (
 )
 """Registers that a map behind a bus has in addition."""
 
+_LOOP_REGISTERS = (
+    ("GENERATE", "w", "starts LIMIT runs, each on the result of the one before; the value must be that of RUNS"),
+    ("LIMIT", "rw", "most results of GENERATE"),
+    ("STOPS", "rw", "1: the result all of whose elements equal STOP is the last one", ),
+    ("STOP", "rw", "a value of the output in the model's type"),
+    ("STOP_HIGH", "rw", "its upper half; only where it has 64 bits"),
+    ("RESULTS", "r", "results since GENERATE"),
+)
+"""Registers of a loop, after all others."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -196,10 +206,18 @@ class RegisterMap:
         )
 
     @property
+    def loop(self) -> tuple[Register, ...]:
+        """Registers of the loop, where the design has one."""
+        if self.serves.loop is None:
+            return ()
+        first = _VARIABLES + _WORD * (len(self.serves.variables) + len(self.serves.order))
+        return tuple(Register(name, first + _WORD * n, *facts) for n, (name, *facts) in enumerate(_LOOP_REGISTERS))
+
+    @property
     def registers(self) -> tuple[Register, ...]:
         """All registers."""
         bus = BUS_REGISTERS if self.has_bus else ()
-        return (*REGISTERS, *bus, *self.variables, *self.kernel_ends)
+        return (*REGISTERS, *bus, *self.variables, *self.kernel_ends, *self.loop)
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -257,6 +275,7 @@ class RegisterMap:
             "outputs": [self._title(name) for name in shape.outputs],
             "state": shape.keeps_state,
             **self._states,
+            **self._loop,
             "packet_run": self.packet_run is not None,
             "variables": [[v.name, v.low, v.high] for v in shape.variables],
         }
@@ -270,6 +289,14 @@ class RegisterMap:
                 whole = b.dtype.is_int and b.dtype.bit_width < 8 * element_bytes(b)
                 found.append([b.title, *((b.dtype.min_value, b.dtype.max_value) if whole else (None, None))])
         return {"states": found} if found else {}
+
+    @property
+    def _loop(self) -> dict[str, Any]:
+        """Address of the loop's registers, its counter and its buffer of results."""
+        loop = self.serves.loop
+        if loop is None:
+            return {}
+        return {"loop": [self.loop[0].address, loop.counter, loop.results, loop.most, loop.gap]}
 
     def page(self) -> str:
         """The map as a page in Markdown."""
@@ -358,7 +385,8 @@ class RegisterMap:
 
     @property
     def _registers_end(self) -> int:
-        return _power(_VARIABLES + _WORD * (len(self.serves.variables) + len(self.serves.order)))
+        count = len(self.serves.variables) + len(self.serves.order) + len(self.loop)
+        return _power(_VARIABLES + _WORD * count)
 
     def _title(self, name: str) -> str:
         return next(b.title for b in self.serves.buffers if b.name == name)

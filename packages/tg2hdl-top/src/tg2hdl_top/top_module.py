@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy.typing as npt
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.hdl import Value
 from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore
@@ -26,6 +27,7 @@ from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port
 from tg2hdl_top.repeats.connect import Banks, MemoryRuns
 from tg2hdl_top.repeats.run_table import RunTable
+from tg2hdl_top.run_loop import RunLoop
 from tg2hdl_top.sequencer import SequencerComponent, sequencer_named
 from tg2hdl_top.sequencer.plan import read_use, write_use
 
@@ -58,7 +60,7 @@ class TopModule(Component):
 
     Members
     -------
-    start, done, busy, kernel_done, variables, buffers
+    start, done, busy, kernel_done, variables, loop, buffers
         Of the native port, as in `HostShape.signature`; other host ports have other members.
     m_axi or m_wb, memory_base, memory_failed
         Of the port to memory outside the chip, as in `MemoryPort.outside`.
@@ -170,11 +172,13 @@ class TopModule(Component):
             ]
         busy = Signal()
         m.d.comb += busy.eq(sequencer.busy)
+        self._shared: dict[tuple[str, str], Any] = {}
         for number, port in enumerate(self.ports):
             m.submodules[f"port{number}"] = port
             self._connect_outside(m, port)
             if port.serves.control:
-                self._connect_control(m, port.design, sequencer, busy)
+                loop = self._add_loop(m, port.design, sequencer)
+                self._connect_control(m, port.design, sequencer, busy, loop)
         sharing = self.design.sharing
         connect_shared(
             m,
@@ -226,6 +230,38 @@ class TopModule(Component):
             self._connect_outside(m, port)
         return loader.arrays
 
+    def _add_loop(self, m: Module, host: Any, sequencer: SequencerComponent) -> RunLoop | None:
+        """What starts runs by itself: the output and the input are its own while it does."""
+        plan = self.design.loop
+        if plan is None:
+            return None
+        m.submodules.loop = loop = RunLoop(
+            self.design.host, {b.name: b for port in self.ports for b in port.serves.buffers}
+        )
+        wiring.connect(m, host.loop, loop.control)
+        if plan.results is not None:
+            wiring.connect(m, self._port_of(plan.results, "raddr"), loop.results)
+        reader, writer = self._port_of(plan.output, "raddr"), self._port_of(plan.target, "wen")
+        read = reader.signature.create(path=("loop_output",))
+        m.d.comb += [
+            read.raddr.eq(Mux(loop.active, loop.raddr, reader.raddr)),
+            reader.rdata.eq(read.rdata),
+            loop.rdata.eq(read.rdata),
+        ]
+        # A host writes words or elements, the loop elements.
+        lanes = len(loop.wen)
+        write = wiring.Signature(
+            {"wen": Out(lanes), "waddr": Out(len(writer.waddr)), "wdata": Out(len(writer.wdata))}
+        ).create(path=("loop_input",))
+        repeats, wide = lanes // len(writer.wen), len(writer.wdata) // len(loop.wdata)
+        m.d.comb += [
+            write.wen.eq(Mux(loop.active, loop.wen, writer.wen.replicate(repeats))),
+            write.waddr.eq(Mux(loop.active, loop.waddr, writer.waddr)),
+            write.wdata.eq(Mux(loop.active, loop.wdata.replicate(wide), writer.wdata)),
+        ]
+        self._shared = {(plan.output, "raddr"): read, (plan.target, "wen"): write}
+        return loop
+
     def _add_banks(self, m: Module, sequencer: SequencerComponent) -> Banks | None:
         """Registers that count the runs: each user of a memory with banks goes to the next one with each run."""
         most = max(memory.banks for memory in self.memories)
@@ -266,18 +302,32 @@ class TopModule(Component):
             inward = member.flow is wiring.In
             m.d.comb += inner.eq(outer) if inward else outer.eq(inner)
 
-    def _connect_control(self, m: Module, host: Any, sequencer: Any, busy: Value) -> None:
-        m.d.comb += [host.done.eq(sequencer.done), host.busy.eq(busy)]
-        if self.design.sequencer.interval:
+    def _connect_control(
+        self, m: Module, host: Any, sequencer: Any, busy: Value, loop: RunLoop | None
+    ) -> None:
+        ends = sequencer if loop is None else loop
+        m.d.comb += [host.done.eq(ends.done), host.busy.eq(busy if loop is None else loop.busy)]
+        if loop is not None:
+            m.d.comb += [
+                loop.start.eq(host.start),
+                loop.ended.eq(sequencer.done),
+                loop.running.eq(busy),
+                sequencer.start.eq(loop.run),
+            ]
+        elif self.design.sequencer.interval:
             m.d.comb += [sequencer.start.eq(host.start), host.ready.eq(sequencer.ready)]
         else:  # a start during a run is ignored
             m.d.comb += sequencer.start.eq(host.start & (~busy | sequencer.done))
+        counter = None if self.design.loop is None else self.design.loop.counter
+        if loop is not None and counter is not None:
+            m.d.comb += loop.first.eq(getattr(host.variables, counter))
         for number, core in enumerate(self.cores):
             m.d.comb += host.kernel_done[number].eq(core.done)
             for variable in core.plan.kernel.variables:
                 if hasattr(host.variables, variable.name):
-                    port = getattr(core.variables, variable.name)
-                    m.d.comb += port.eq(getattr(host.variables, variable.name))
+                    counts = loop is not None and variable.name == counter
+                    value = loop.position if counts else getattr(host.variables, variable.name)
+                    m.d.comb += getattr(core.variables, variable.name).eq(value)
 
     def _host_of_image(self) -> Any:
         """Interface to the image of the host port that writes it."""
@@ -288,9 +338,13 @@ class TopModule(Component):
         raise AssertionError("every host port member is served")
 
     def _host_of(self, memory: MemoryPlan, member: str) -> Any:
+        """Interface of the host to a buffer, or of what shares it with the host."""
+        return self._shared.get((memory.name, member)) or self._port_of(memory.name, member)
+
+    def _port_of(self, buffer: str, member: str) -> Any:
         """Interface to a buffer of the host port that has a member for it."""
         for port in self.ports:
-            found = getattr(port.design.buffers, memory.name, None)
+            found = getattr(port.design.buffers, buffer, None)
             if hasattr(found, member):
                 return found
         raise AssertionError("every host port member is served")

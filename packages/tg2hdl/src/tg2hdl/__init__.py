@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tg2hdl_backend import BenchResult, run_bench
     from tg2hdl_host import connect
     from tg2hdl_ir.errors import Tg2hdlError
-    from tg2hdl_top import CompileOptions, MemoryModel, SdramModel
+    from tg2hdl_top import CompileOptions, Loop, MemoryModel, SdramModel
 
 __all__ = [
     "Accelerator",
@@ -36,6 +36,7 @@ __all__ = [
     "Cycles",
     "Exploration",
     "KernelSummary",
+    "Loop",
     "MemoryModel",
     "QuantizedModel",
     "SdramModel",
@@ -74,7 +75,7 @@ _loaded, _names = lazy_names(
         "tg2hdl_backend": ("BenchResult", "run_bench"),
         "tg2hdl_host": ("connect",),
         "tg2hdl_ir.errors": ("Tg2hdlError",),
-        "tg2hdl_top": ("CompileOptions", "MemoryModel", "SdramModel"),
+        "tg2hdl_top": ("CompileOptions", "Loop", "MemoryModel", "SdramModel"),
     },
 )
 

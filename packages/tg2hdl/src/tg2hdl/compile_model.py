@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 from tg2hdl.accelerator import Accelerator
+from tg2hdl.generation import check_same_codes
 from tg2hdl.loaded_model import compile_options, load_model
 from tg2hdl.model_file import file_option_names
 from tg2hdl.progress import step
@@ -117,6 +118,8 @@ def compile_model_to_hardware(
             from tg2hdl_synth import check_weights_fit
 
             check_weights_fit(captured.program, part)
+        if options.loop is not None:
+            check_same_codes(captured.model)
         say("planning the hardware")
         return Accelerator(captured, compile_program(captured.program, options), loaded.gives_codes)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.generation import generated
 from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.memory_map import MemoryMap
@@ -23,7 +24,6 @@ from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_de
 from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import arrays_of, bound_values
-from tg2hdl_host.generation import Tensor, feedback_of
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_ir.golden import evaluate_program
@@ -214,7 +214,14 @@ class CompiledModel:
         """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
         top = self._simulated_top
         model = SimulatedModel(
-            self.captured, self.design, top, self.bind, self.values, self.state.tensors, self.restored
+            self.captured,
+            self.design,
+            top,
+            self.bind,
+            self.values,
+            self.state.tensors,
+            self.restored,
+            self._loops,
         )
         session = Session(model, engine, runs=runs, vcd=vcd, progress=progress)
         for name, array in self._written.items():
@@ -262,7 +269,10 @@ class CompiledModel:
     ) -> Iterator[Any]:
         """Results that are fed back: each output is the input of the next run, and a variable counts the runs.
 
-        What the model updates in place continues from the runs before; call `reset` to start over.
+        What the model updates in place continues from the runs before; call `reset` to start over.  A design with a
+        loop, compiled with ``CompileOptions(loop=True)``, starts the runs from the last of `first` on by itself.  It
+        runs ahead of the results that are taken, at most as far as `stop` and `limit` say; otherwise the host starts
+        each run.
 
         Parameters
         ----------
@@ -291,27 +301,38 @@ class CompiledModel:
         InputError
             When there is not one such input, output or variable, or nothing ends the runs.
         """
-        variables = {v.name: (v.low, v.high) for v in self.design.variables}
-        sides = [
-            [Tensor(s.name, s.shape, s.dtype.numpy()) for s in specs]
-            for specs in (self.captured.inputs, self.captured.outputs)
-        ]
+        is_golden = engine == "golden"
 
-        def run(value: np.ndarray, values: dict[str, Any]) -> tuple[Any, np.ndarray]:
+        def run(value: np.ndarray, values: Mapping[str, int]) -> tuple[Any, Sequence[Any]]:
             output = (
                 self.golden(value, **values)
-                if engine == "golden"
+                if is_golden
                 else self.simulate(value, engine=engine, **values).output
             )
-            return output, np.asarray(self.captured.flat(output)[found.output])
+            return output, self.captured.flat(output)
 
-        try:
-            found = feedback_of(sides[0], sides[1], variables, feedback, counter, start)
-            return found.results(run, first, stop, limit)
-        except ValueError as error:
-            raise InputError(
-                str(error), where=f"model {self.name}", hint="give feedback=, counter=, start= or limit="
-            ) from None
+        @in_turn
+        def loop(self: CompiledModel, *given: Any) -> list[tuple[Any, np.ndarray]]:
+            self._last = self._sessions.get(self.session, engine)
+            return self._last.run_loop(*given)
+
+        return generated(
+            self.captured,
+            self.design,
+            run,
+            partial(loop, self) if self._loops and not is_golden else None,
+            first,
+            stop=stop,
+            limit=limit,
+            feedback=feedback,
+            counter=counter,
+            start=start,
+        )
+
+    @property
+    def _loops(self) -> bool:
+        """Whether the results of a loop on the chip are what `generate` gives."""
+        return self._model is None or self.gives_codes
 
     def reference(self, *inputs: Any, codes: bool | None = None, **variables: int) -> Any:
         """tinygrad's own result for the model, in the model's shape and dtype.

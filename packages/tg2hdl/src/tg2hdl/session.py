@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.generation import generated
 from tg2hdl.progress import step
 from tg2hdl.results import Cycles, SimulationResult
 from tg2hdl.state import State, StateTensor
@@ -40,6 +41,8 @@ class SimulatedModel:
         The state.
     restored : callable
         What the model returns, for the contents of the output buffers and whether they stay codes.
+    loops : bool
+        Whether the loop of the design gives what the model returns: not where that is converted from codes.
     """
 
     captured: CapturedProgram
@@ -49,6 +52,7 @@ class SimulatedModel:
     values: Callable[..., dict[str, int]]
     tensors: Mapping[str, StateTensor]
     restored: Callable[[Sequence[np.ndarray], bool | None], Any]
+    loops: bool
 
 
 class Session:
@@ -73,6 +77,8 @@ class Session:
     ----------
     runs : int
         Runs so far.
+    loop_cycles : int
+        Clock cycles, from start to done, of the loops on the chip so far; `Design.loop_cycles` predicts each.
     """
 
     def __init__(
@@ -84,7 +90,7 @@ class Session:
         vcd: str | PathLike[str] | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        self.runs = 0
+        self.runs = self.loop_cycles = 0
         self._model = model
         self._run_seconds = 0.0
         started = time.perf_counter()
@@ -199,6 +205,50 @@ class Session:
             runs = self._simulation.run_batch(bound, values, advance)
         each = (time.perf_counter() - started) / max(1, len(runs))
         return [self._result(run, each, codes) for run in runs]
+
+    def generate(
+        self,
+        first: Any,
+        *,
+        stop: Any = None,
+        limit: int | None = None,
+        feedback: str | None = None,
+        counter: str | None = None,
+        start: int | None = None,
+    ) -> Iterator[Any]:
+        """Results that are fed back; see `Accelerator.generate`."""
+        captured = self._model.captured
+
+        def run(value: np.ndarray, values: Mapping[str, int]) -> tuple[Any, Sequence[Any]]:
+            output = self.run(value, **values).output
+            return output, captured.flat(output)
+
+        return generated(
+            captured,
+            self._model.design,
+            run,
+            self.run_loop if self._model.loops else None,
+            first,
+            stop=stop,
+            limit=limit,
+            feedback=feedback,
+            counter=counter,
+            start=start,
+        )
+
+    @in_turn
+    def run_loop(
+        self, value: np.ndarray, values: Mapping[str, int], results: int, stop: int | None
+    ) -> list[tuple[Any, np.ndarray]]:
+        """Start the loop of the design; as `tg2hdl_host.generation.ChipLoop.run`."""
+        model, started = self._model, time.perf_counter()
+        named, all_values = model.bind(value), model.values(value, **values)
+        found, cycles = self._simulation.generate(named, all_values, results, stop)
+        self._run_seconds += time.perf_counter() - started
+        self.runs += len(found)
+        self.loop_cycles += cycles
+        shape = model.captured.outputs[0].shape
+        return [(model.restored([array], None), array.reshape(shape)) for array in found]
 
     def _result(self, run: Run, seconds: float, codes: bool | None) -> SimulationResult:
         self.runs += 1

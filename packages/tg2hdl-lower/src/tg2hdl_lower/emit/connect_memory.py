@@ -201,10 +201,10 @@ def _host_source(
     closed = Const(0, 1) if memory.banks > 1 or access.streams else busy
     placed, lanes = access.writes.address(memory, address, stride), member.layout.lanes
     whole = _spread(memory, data, member.dtype.bit_width)
-    if len(data) == member.word_width:
+    if len(data) == member.word_width and len(enable) == 1:
         m.d.sync += [enable.eq(host.wen & ~closed), address.eq(host.waddr), data.eq(host.wdata)]
         return enable, placed, whole, _lanes(memory, enable.replicate(lanes))
-    # One element for all lanes, and an enable for each.
+    # One element for all lanes or a word, and an enable for each lane.
     m.d.sync += [enable.eq(Mux(closed, 0, host.wen)), address.eq(host.waddr), data.eq(host.wdata)]
     return enable.any(), placed, whole, _lanes(memory, enable)
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from amaranth import Shape
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
+from amaranth.lib.data import StructLayout
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.analysis.ranges import bits_for
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRVariable
+from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.plan import MemoryPlan
 
-__all__ = ["HostBuffer", "HostShape", "variables_signature"]
+__all__ = ["HostBuffer", "HostLoop", "HostShape", "variables_signature"]
 
 
 def _shape(variable: IRVariable) -> Shape:
@@ -112,6 +114,70 @@ class HostBuffer:
 
 
 @dataclass(frozen=True)
+class HostLoop:
+    """Runs that a design starts itself: the output of each is the input of the next one.
+
+    Parameters
+    ----------
+    output, target : str
+        Buffers of the output and of the input.
+    counter : str, optional
+        Run-time variable that counts the runs.
+    most : int
+        Most results of a start.
+    results : str, optional
+        Buffer of the results; None where they are a stream only.
+    dtype : DType
+        Of an element of the output as its memory has it.
+    stop : DType
+        Of an element of the output in the model.
+    elements : int
+        Of a result.
+    gap : int
+        Clock cycles from the end of a run to the start of the next one, or to the end of all.
+    """
+
+    output: str
+    target: str
+    counter: str | None
+    most: int
+    results: str | None
+    dtype: DType
+    stop: DType
+    elements: int
+    gap: int
+
+    def signature(self) -> wiring.Signature:
+        """Ports, as the host drives them.
+
+        Members
+        -------
+        limit : Out
+            Most results of the next start; 0 for a run of its own.  Stable while busy, as `stops` and `stop`.
+        stops, stop : Out(1), Out
+            Whether the result all of whose elements equal `stop` is the last one.
+        begins : In(1)
+            One-cycle pulse at the start of each run but the first.
+        count : In
+            Results since the start.
+        results : In(stream)
+            Their elements, and `last` with the last one of all; the design waits until each is taken.
+        """
+        counts = (self.most).bit_length()
+        element = StructLayout({"element": self.dtype.bit_width, "last": 1})
+        return wiring.Signature(
+            {
+                "limit": Out(counts),
+                "stops": Out(1),
+                "stop": Out(self.stop.bit_width),
+                "begins": In(1),
+                "count": In(counts),
+                "results": In(stream.Signature(element)),
+            }
+        )
+
+
+@dataclass(frozen=True)
 class HostShape:
     """Interface between a host port and a design, or the share of it that one of several host ports serves.
 
@@ -133,6 +199,8 @@ class HostShape:
         Whether a run depends on the runs before it.
     overlap : int
         Runs that may be under way at once: above 1, a run may start while others run, when `ready` is high.
+    loop : HostLoop, optional
+        Runs that the design starts itself.
     """
 
     control: bool
@@ -147,6 +215,7 @@ class HostShape:
     cycles: int = 0
     keeps_state: bool = False
     overlap: int = 1
+    loop: HostLoop | None = field(default=None, metadata=OPTIONAL)
 
     @classmethod
     def of(
@@ -208,6 +277,8 @@ class HostShape:
             One-cycle pulse at the end of each run of a core.
         variables : Out(Signature)
             Run-time variables by name, stable while busy.
+        loop : Out(Signature)
+            Only where the design starts runs itself, see `HostLoop.signature`; `done` and `busy` are then those of all.
         buffers : Out(Signature)
             By name: `wen`, `waddr`, `wdata` write a word while idle; `rdata` follows `raddr` while idle.
         """
@@ -217,6 +288,7 @@ class HostShape:
             members |= {"ready": In(1)} if self.streams else {}
             members["kernel_done"] = In(1).array(self.kernels)
             members["variables"] = Out(variables_signature(self.variables))
+            members |= {} if self.loop is None else {"loop": Out(self.loop.signature())}
         members["buffers"] = Out(
             wiring.Signature({b.name: Out(b.signature(by_element=by_element)) for b in self.buffers})
         )

@@ -22,6 +22,8 @@ from tg2hdl_top.register_map import element_bytes
 
 __all__ = ["AxiStreamDriver", "AxiStreamPort", "streamed"]
 
+_LOOP = ("limit", "stops", "stop")
+
 
 class AxiStreamPort(HostPort):
     """A packet in starts a run, and its results are a packet out.
@@ -35,9 +37,11 @@ class AxiStreamPort(HostPort):
     With a schedule whose runs overlap, a packet is taken while others are computed, and as many results as runs may be
     under way have a place of their own, so that a host that does not take them holds up only the next start.
 
+    A start with `loop.limit` above 0 gives the results of the loop in one packet out, as they come.
+
     Members of `outside`: `s_axis`, `m_axis` with the signals of AXI4-Stream; `status` with `busy`, `done`,
-    `kernel_done` as of the design and `dropped`; `variables` where the model has them, which are sampled when a run
-    starts.
+    `kernel_done` as of the design and `dropped`; `variables` where the model has them, and `loop` with `limit`, `stops`
+    and `stop` where the design has one, which are sampled when a run starts.
     """
 
     by_element = True
@@ -61,6 +65,9 @@ class AxiStreamPort(HostPort):
         }
         if serves.variables:
             outside["variables"] = Out(variables_signature(serves.variables))
+        if serves.loop is not None:
+            members = serves.loop.signature().members
+            outside["loop"] = Out(wiring.Signature({name: members[name] for name in _LOOP}))
         super().__init__(serves, wiring.Signature(outside))
 
     @classmethod
@@ -127,6 +134,9 @@ class AxiStreamPort(HostPort):
             held = getattr(design.variables, variable.name)
             with m.If(begin):
                 m.d.sync += held.eq(getattr(self.outside.variables, variable.name))
+        if self.serves.loop is not None:
+            with m.If(begin):
+                m.d.sync += [getattr(design.loop, n).eq(getattr(self.outside.loop, n)) for n in _LOOP]
         self._take_packets(m, may_write, full, begin)
         self._send_packets(m, reading, room, begin)
         return m
@@ -174,6 +184,8 @@ class AxiStreamPort(HostPort):
         order = [readers[buffer.name] for buffer in self._outputs]
         place = Signal(range(max(2, len(order))))
         sink, done = self.outside.m_axis, self.design.done
+        if self.serves.loop is not None:  # its results have left when it is done
+            done = done & (self.design.loop.limit == 0)
         element, valid, last, take = Signal(len(sink.tdata)), Signal(), Signal(), Signal()
         goes_on, restart = Signal(), Signal()
         m.d.comb += [
@@ -201,6 +213,15 @@ class AxiStreamPort(HostPort):
                 sink.tlast.eq(ends),
                 take.eq(sink.tready),
             ]
+            if self.serves.loop is not None:
+                results = self.design.loop.results
+                with m.If(self.design.loop.limit != 0):
+                    m.d.comb += [
+                        sink.tvalid.eq(results.valid),
+                        sink.tdata.eq(results.payload.element),
+                        sink.tlast.eq(results.payload.last),
+                        results.ready.eq(sink.tready),
+                    ]
             m.d.comb += room.eq(~reading)
             return
         # The result of a run is read before the next one is done, into a place that was kept for it.
@@ -244,6 +265,12 @@ class AxiStreamDriver(HostDriver):
 
     def run(self, variables: Mapping[str, int], limit: int) -> tuple[int, ...]:
         """Send the packet, and watch `status`."""
+        before = self._begin(variables, limit)
+        self._found = {}
+        return self.watched(before, limit, "status__")
+
+    def _begin(self, variables: Mapping[str, int], limit: int) -> int:
+        """Send the packet; returns the cycle of `start`."""
         simulation = self.simulation
         for name, value in variables.items():
             simulation.set(f"variables__{name}", value)
@@ -255,10 +282,32 @@ class AxiStreamDriver(HostDriver):
             simulation.run_until("s_axis__tready", limit=limit)
             simulation.step()
         simulation.set("s_axis__tvalid", 0)
-        self._found = {}
         simulation.run_until("status__busy", limit=limit)
-        before = simulation.cycles - 1
-        return self.watched(before, limit, "status__")
+        return int(simulation.cycles - 1)
+
+    def generate(
+        self, variables: Mapping[str, int], results: int, stop: int | None, limit: int
+    ) -> tuple[npt.NDArray[Any], int]:
+        """Send the packet with a limit, and take the packet of all results."""
+        simulation, loop = self.simulation, self.serves.loop
+        assert loop is not None, "asked for a design with one"
+        controls = {"limit": results, "stops": int(stop is not None), "stop": stop or 0}
+        for name, value in controls.items():
+            simulation.set(f"loop__{name}", value)
+        before = self._begin(variables, limit)
+        simulation.set("m_axis__tready", 1)
+        found, last = list[int](), 0
+        while not last:
+            simulation.run_until("m_axis__tvalid", limit=limit)
+            found.append(simulation.get("m_axis__tdata"))
+            last = simulation.get("m_axis__tlast")
+            simulation.step()
+        simulation.set("m_axis__tready", 0)
+        simulation.run_until("status__done", limit=limit)
+        cycles = simulation.cycles - before
+        simulation.step()
+        simulation.set("loop__limit", 0)
+        return np.array(found, np.uint64).reshape(-1, loop.elements), cycles
 
     def read(self, buffer: str) -> npt.NDArray[Any]:
         """Take the packet, and return the words of one buffer of it."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.host import HostShape
@@ -129,6 +129,40 @@ class HostDriver(ABC):
         SimulationError
             When a kernel takes more than `limit` cycles.
         """
+
+    def generate(
+        self, variables: Mapping[str, int], results: int, stop: int | None, limit: int
+    ) -> tuple[npt.NDArray[Any], int]:
+        """Start the loop of the design, and wait until it ends.
+
+        Parameters
+        ----------
+        variables : mapping of str to int
+            Values in the first run.
+        results : int
+            Most results.
+        stop : int, optional
+            Bits of the last result's elements, in the model's type.
+        limit : int
+            Clock cycles after which a result is late.
+
+        Returns
+        -------
+        results : ndarray
+            Bits of the elements of each, of shape (results, elements).
+        cycles : int
+            Clock cycles from start to done.
+
+        Raises
+        ------
+        SimulationError
+            When a result does not come in time.
+        UnsupportedError
+            For a port that has no way to start a loop.
+        """
+        raise UnsupportedError(
+            f"{type(self).__name__} starts single runs only", hint='choose another port, such as "native" or "uart"'
+        )
 
     def watched(self, before: int, limit: int, prefix: str = "") -> tuple[int, ...]:
         """The result of `run`, from the pulses of `kernel_done` and `done` after the cycle of `start`."""

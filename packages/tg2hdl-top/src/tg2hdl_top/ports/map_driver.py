@@ -48,27 +48,51 @@ class MapDriver(HostDriver):
     def read(self, buffer: str) -> npt.NDArray[Any]:
         """Read the elements of a buffer in the order of the model."""
         window = self._windows[buffer]
-        words, code = self.fetch(window.address, window.words)
-        self._checked(code, window)
-        raw = np.array(words, "<u4").tobytes()
         dtype = window.buffer.dtype
-        bits = np.frombuffer(raw, f"<u{window.element_bytes}")[: window.elements].astype(np.uint64)
-        if (bits >> np.uint64(dtype.bit_width - 1) >> np.uint64(1)).any():
-            raise SimulationError(
-                f"buffer {buffer!r} holds bits beyond {dtype}",
-                where=type(self).__name__,
-                hint="please report this with the design: the simulated port is wrong",
-            )
-        packed = window.buffer.layout.pack(dtype.bits_to_array(bits), dtype)
+        packed = window.buffer.layout.pack(dtype.bits_to_array(self._elements(window)), dtype)
         found: npt.NDArray[Any] = to_words(packed, dtype.bit_width)
         return found
 
+    def _elements(self, window: Window, count: int | None = None) -> npt.NDArray[np.uint64]:
+        """Bits of the first elements of a buffer; of all unless given."""
+        count = window.elements if count is None else count
+        words, code = self.fetch(window.address, -(-count * window.element_bytes // 4))
+        self._checked(code, window)
+        raw, dtype = np.array(words, "<u4").tobytes(), window.buffer.dtype
+        bits = np.frombuffer(raw, f"<u{window.element_bytes}")[:count].astype(np.uint64)
+        if (bits >> np.uint64(dtype.bit_width - 1) >> np.uint64(1)).any():
+            raise SimulationError(
+                f"buffer {window.buffer.name!r} holds bits beyond {dtype}",
+                where=type(self).__name__,
+                hint="please report this with the design: the simulated port is wrong",
+            )
+        return bits
+
     def run(self, variables: Mapping[str, int], limit: int) -> tuple[int, ...]:
         """Write START with the number of RUNS, and read the ends of the kernels when the result is there."""
+        self._start(variables, "START", limit)
+        return tuple(self.value(f"KERNEL_{n}_END") for n in range(len(self.serves.order)))
+
+    def generate(
+        self, variables: Mapping[str, int], results: int, stop: int | None, limit: int
+    ) -> tuple[npt.NDArray[Any], int]:
+        """Write GENERATE with the number of RUNS, and read the buffer of the results when all are there."""
+        loop = self.serves.loop
+        assert loop is not None and loop.results is not None, "asked for a design with one"
+        bits = stop or 0
+        words = [results, int(stop is not None), bits & 0xFFFFFFFF, bits >> 32]
+        self._checked(self.store(self._places["LIMIT"], words), "LIMIT")
+        self._start(variables, "GENERATE", results * limit)
+        count = self.value("RESULTS")
+        found = self._elements(self._windows[loop.results], count * loop.elements)
+        return found.reshape(-1, loop.elements), self.value("CYCLES")
+
+    def _start(self, variables: Mapping[str, int], register: str, limit: int) -> None:
+        """Start by a register, and wait for the result."""
         for name, value in variables.items():
             self._checked(self.store(self._places[f"VARIABLE_{name}"], [value & 0xFFFFFFFF]), name)
         runs = self.value("RUNS")
-        self._checked(self.store(self._places["START"], [runs]), "START")
+        self._checked(self.store(self._places[register], [runs]), register)
         before = self.simulation.cycles
         while not self.value("STATUS") & 2:
             if self.simulation.cycles - before > limit:
@@ -77,7 +101,6 @@ class MapDriver(HostDriver):
                     where=type(self).__name__,
                     hint="give a larger limit if the work takes longer",
                 )
-        return tuple(self.value(f"KERNEL_{n}_END") for n in range(len(self.serves.order)))
 
     def value(self, register: str) -> int:
         """Value of a register."""

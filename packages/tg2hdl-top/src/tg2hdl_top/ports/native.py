@@ -63,3 +63,30 @@ class NativeDriver(HostDriver):
         simulation.step()
         simulation.set("start", 0)
         return self.watched(before, limit)
+
+    def generate(
+        self, variables: Mapping[str, int], results: int, stop: int | None, limit: int
+    ) -> tuple[npt.NDArray[Any], int]:
+        """Pulse `start` with a limit, and take the results from their stream."""
+        simulation, loop = self.simulation, self.serves.loop
+        assert loop is not None, "asked for a design with one"
+        for name, value in variables.items():
+            simulation.set(f"variables__{name}", value)
+        controls = {"limit": results, "stops": int(stop is not None), "stop": stop or 0, "results__ready": 1, "start": 1}
+        for name, value in controls.items():
+            simulation.set(name if name == "start" else f"loop__{name}", value)
+        before = simulation.cycles
+        simulation.step()
+        simulation.set("start", 0)
+        found, width, last = list[int](), loop.dtype.bit_width, 0
+        while not last:
+            simulation.run_until("loop__results__valid", limit=limit)
+            payload = simulation.get("loop__results__payload")
+            found.append(payload & ((1 << width) - 1))
+            last = payload >> width & 1
+            simulation.step()
+        simulation.run_until("done", limit=limit)
+        cycles = simulation.cycles - before
+        simulation.step()
+        simulation.set("loop__limit", 0)
+        return np.array(found, np.uint64).reshape(-1, loop.elements), cycles

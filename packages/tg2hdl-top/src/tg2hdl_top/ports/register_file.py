@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower.memory.host import HostLoop, HostShape
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
 from tg2hdl_top.ports.held_word import HeldWord, spread
 from tg2hdl_top.ports.run_state import RunState
@@ -106,6 +106,8 @@ class RegisterFile(wiring.Component):
         ]
         begins = first.any()
         state = RunState(m, self.design, self._serves, self.link_error, len(windows))
+        if self._serves.loop is not None:
+            self._connect_loop(m)
         known, found = self._read_register(m, state)
         waiting = Signal()
         writers, readers = self._writers(m, waiting), self._readers(m)
@@ -311,14 +313,49 @@ class RegisterFile(wiring.Component):
         return port.data
 
     def _starts(self, address: Value) -> Value:
-        return (address == self._places["START"]) | (address == self._places.get("GO", -1))
+        starts: Value = (address == self._places["START"]) | (address == self._places.get("GO", -1))
+        return starts if self._serves.loop is None else starts | (address == self._places["GENERATE"])
+
+    def _connect_loop(self, m: Module) -> None:
+        """Registers that hold what the loop is told."""
+        self._limit = Signal(len(self.design.loop.limit), name="limit", init=1)
+        self._generates = Signal(name="generates")
+        m.d.comb += [
+            self.design.loop.limit.eq(Mux(self._generates, self._limit, 0)),
+            self.design.loop.results.ready.eq(1),
+        ]
+
+    def _write_loop(
+        self, m: Module, loop: HostLoop, address: Value, word: Callable[[Value], Value], answer: Callable[..., None]
+    ) -> None:
+        control, stop = self.design.loop, self.design.loop.stop
+        with m.Elif(address == self._places["LIMIT"]):
+            limit = word(self._limit)
+            with m.If((limit == 0) | (limit > loop.most)):
+                answer(Access.RANGE)
+            with m.Else():
+                m.d.sync += self._limit.eq(limit)
+                answer(Access.OK)
+        held = {"STOPS": control.stops, "STOP": stop[:32], "STOP_HIGH": stop[32:]}
+        for name, register in held.items():
+            with m.Elif(address == self._places[name]):
+                m.d.sync += register.eq(word(register)) if len(register) else []
+                answer(Access.OK)
 
     def _write_register(
         self, m: Module, address: Value, data: Value, state: RunState, answer: Callable[..., None]
     ) -> None:
         places = self._places
         written = spread(self.bus.strobes) if self._has_bus else Const(-1, 32)
-        stale: Value = (address == places["START"]) & ((data & written) != state.runs)
+        counts = address == places["START"]
+        if self._serves.loop is not None:
+            counts |= address == places["GENERATE"]
+        stale: Value = counts & ((data & written) != state.runs)
+
+        def word(held: Value) -> Value:
+            """A register of which some bytes are written."""
+            return ((held & ~written) | (data & written))[:32]
+
         with m.If(self._starts(address)):
             with m.If(state.partial.any()):
                 answer(Access.INCOMPLETE)
@@ -326,6 +363,8 @@ class RegisterFile(wiring.Component):
                 answer(Access.STALE)
             with m.Else():
                 m.d.comb += state.starting.eq(1)
+                if self._serves.loop is not None:
+                    m.d.sync += self._generates.eq(address == places["GENERATE"])
                 answer(Access.OK)
         with m.Elif(address == places["ERROR"]):
             answer(Access.OK)
@@ -340,13 +379,14 @@ class RegisterFile(wiring.Component):
         for variable in self._serves.variables:
             with m.Elif(address == places[f"VARIABLE_{variable.name}"]):
                 held = getattr(self.design.variables, variable.name)
-                word = ((held & ~written) | (data & written))[:32]
-                given = word.as_signed() if held.shape().signed else word
+                given = word(held).as_signed() if held.shape().signed else word(held)
                 with m.If((given < variable.low) | (given > variable.high)):
                     answer(Access.RANGE)
                 with m.Else():
-                    m.d.sync += held.eq(word)
+                    m.d.sync += held.eq(word(held))
                     answer(Access.OK)
+        if self._serves.loop is not None:
+            self._write_loop(m, self._serves.loop, address, word, answer)
         with m.Else():
             answer(Access.ADDRESS)
 
@@ -373,6 +413,10 @@ class RegisterFile(wiring.Component):
         for variable in self._serves.variables:
             values[f"VARIABLE_{variable.name}"] = getattr(self.design.variables, variable.name)
         values |= {f"KERNEL_{n}_END": end for n, end in enumerate(state.ends)}
+        if self._serves.loop is not None:
+            control = self.design.loop
+            values |= {"LIMIT": self._limit, "STOPS": control.stops, "RESULTS": control.count}
+            values |= {"STOP": control.stop[:32], "STOP_HIGH": control.stop[32:]}
         chosen = [r for r in self.map.registers if "r" in r.access]
         hits = Signal(1 + len(chosen), name="register_hits")
         found = Signal(32, name="register_value", reset_less=True)

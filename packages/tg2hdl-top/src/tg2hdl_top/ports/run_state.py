@@ -44,7 +44,10 @@ class RunState:
             self.cycles.eq(self.cycles + design.busy),
             ended.eq(ended + Cat(design.kernel_done).any()),
         ]
-        width = max(1, serves.cycles.bit_length())
+        cycles = serves.cycles
+        if serves.loop is not None:
+            cycles = serves.loop.most * (cycles + serves.loop.gap)
+        width = max(1, cycles.bit_length())
         order = serves.order
         self.ends = [Signal(width, name=f"end{n}") for n in range(len(order))]
         done: list[Value] = list(design.kernel_done)
@@ -55,6 +58,9 @@ class RunState:
                 m.d.sync += end.eq(self.cycles + 1)
         with m.If(design.done):
             m.d.sync += self.result.eq(1)
+        if serves.loop is not None:
+            with m.If(design.loop.begins):
+                m.d.sync += ended.eq(0)
         with m.If(self.starting):
             m.d.sync += [self.runs.eq(self.runs + 1), self.cycles.eq(0), ended.eq(0), self.result.eq(0)]
 

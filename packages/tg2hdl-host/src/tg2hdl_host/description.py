@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tg2hdl_host import documents as docs
 from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError
 
-__all__ = ["Buffer", "Description", "dtype_named", "restored"]
+__all__ = ["Buffer", "Description", "LoopRegisters", "dtype_named", "restored"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,30 @@ class Buffer:
         return array.astype(self.dtype).reshape(self.shape)
 
 
+class LoopRegisters(NamedTuple):
+    """A loop that the design runs by itself.
+
+    Parameters
+    ----------
+    address : int
+        Of GENERATE, which LIMIT, STOPS, STOP, STOP_HIGH and RESULTS follow.
+    counter : str or None
+        Variable that it counts with.
+    results : str
+        Buffer of the results.
+    most : int
+        Most results of a start.
+    gap : int
+        Clock cycles from the end of a run to the start of the next one.
+    """
+
+    address: int
+    counter: str | None
+    results: str
+    most: int
+    gap: int
+
+
 @dataclass(frozen=True)
 class Description:
     """A design as its driver needs it.
@@ -106,6 +130,7 @@ class Description:
         What the model returns, as in `restored`.
     files : mapping
         What the file ``device.json`` adds; empty without it.
+    loop : LoopRegisters, optional
     """
 
     name: str
@@ -123,6 +148,7 @@ class Description:
     packet_run: bool
     structure: Any
     files: Mapping[str, Any]
+    loop: LoopRegisters | None = None
 
     @classmethod
     def parse(cls, text: bytes, files: Mapping[str, Any] | None = None) -> Description:
@@ -191,6 +217,7 @@ class Description:
                 packet_run=docs.flag(data.get("packet_run", False)),
                 structure=structure,
                 files=files,
+                loop=_loop(data["loop"], buffers, variables) if "loop" in data else None,
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConnectionFailedError(
@@ -214,6 +241,16 @@ class Description:
     def memory(self) -> Buffer | None:
         """The memory outside the chip, where the host can write it."""
         return next((b for b in self.buffers.values() if b.role == "image"), None)
+
+
+def _loop(entry: Any, buffers: Mapping[str, Buffer], variables: Mapping[str, Any]) -> LoopRegisters:
+    address, counter, results, most, gap = docs.listed(entry, 5)
+    if counter is not None and counter not in variables:
+        raise ValueError(f"the loop counts with {counter!r}")
+    if not buffers[docs.text(results)].reads:
+        raise ValueError(f"the results {results!r} cannot be read")
+    place = docs.integer(address, 0, (1 << 32) - 1)
+    return LoopRegisters(place, counter, results, docs.integer(most, 1, 1 << 16), docs.integer(gap))
 
 
 def _buffer(entry: Any) -> tuple[str, Buffer]:

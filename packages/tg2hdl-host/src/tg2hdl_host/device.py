@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from os import PathLike
 from threading import RLock
 from types import TracebackType
@@ -19,7 +20,7 @@ from tg2hdl_host import protocol
 from tg2hdl_host.border import Border
 from tg2hdl_host.description import Buffer, Description, restored
 from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongDesignError
-from tg2hdl_host.generation import Tensor, feedback_of
+from tg2hdl_host.generation import ChipLoop, Tensor, feedback_of
 from tg2hdl_host.image import MemoryImage
 from tg2hdl_host.inputs import checked_value, encoded_run
 from tg2hdl_host.link import Link, Transport
@@ -326,7 +327,10 @@ class Device:
     ) -> Iterator[Any]:
         """Results that are fed back: each output is the input of the next run, and a variable counts the runs.
 
-        What the model updates in place continues from the runs before; call `reset` to start over.
+        What the model updates in place continues from the runs before; call `reset` to start over.  A design with a
+        loop, compiled with ``CompileOptions(loop=True)``, starts the runs from the last of `first` on by itself.  It
+        runs ahead of the results that are taken, at most as far as `stop` and `limit` say; otherwise the host starts
+        each run.
 
         Parameters
         ----------
@@ -368,11 +372,47 @@ class Device:
             found = feedback_of(
                 tensors(described.inputs), outputs, described.variables, feedback, counter, start
             )
-            return found.results(run, first, stop, limit)
+            chip = described.loop if self.gives_codes or not self._output_borders else None
+            loop = None if chip is None else ChipLoop(chip.counter, chip.most, self._run_loop)
+            return found.results(run, first, stop, limit, loop)
         except ValueError as error:
             raise UnfitInputError(
                 str(error), stage="generate", hint="give feedback=, counter=, start= or limit="
             ) from None
+
+    @_in_turn
+    def _run_loop(
+        self, value: npt.NDArray[Any], values: Mapping[str, int], results: int, stop: int | None
+    ) -> list[tuple[Any, npt.NDArray[Any]]]:
+        """Start the loop once, also where answers are lost; as `ChipLoop.run`."""
+        loop, described = self.description.loop, self.description
+        assert loop is not None, "asked for a design with one"
+        kept, output = described.buffers[loop.results], described.buffers[described.outputs[0]]
+        controls = np.array([results, stop is not None, (stop or 0) & 0xFFFFFFFF, (stop or 0) >> 32], "<u4")
+        prepared = [*chain(*self._encoded((value,), values))]
+        prepared += protocol.write(loop.address + 4, controls.tobytes(), "run")
+        seconds = results * (described.cycles + loop.gap) / _SLOWEST_CLOCK
+        started: int | None = None
+        for attempt in range(1, self._attempts + 1):
+            try:
+                runs = self._number(_RUNS)
+                requests: list[Request] = []
+                if started is None or runs != started + 1:
+                    started = runs
+                    requests = [*prepared, *protocol.write(loop.address, runs.to_bytes(4, "little"), "run")]
+                requests += protocol.read(loop.address + 20, 4, "run")
+                *_, (_, count) = self._link.exchange(requests, extra=seconds)
+                size = int.from_bytes(count, "little") * output.size
+                data = b"".join(
+                    part
+                    for _, part in self._link.exchange(protocol.read(kept.address, size, f"read {kept.name}"))
+                )
+                found = np.frombuffer(data[:size], kept.dtype.newbyteorder("<")).astype(kept.dtype)
+                return [(self._restored([row], None), row) for row in found.reshape(-1, *output.shape)]
+            except Fault as fault:
+                if attempt == self._attempts:
+                    raise fault.error(self._link.transport.name, attempt) from None
+        raise AssertionError("attempts is positive")
 
     def _results(
         self, batch: Sequence[tuple[Any, ...]], variables: Mapping[str, int]

@@ -110,7 +110,7 @@ class Feedback(NamedTuple):
         while self.positions is None or number < len(self.positions):
             values = {} if self.positions is None else {str(self.counter): self.positions[number]}
             if loop is None or number + 1 < len(given):
-                turns = [run(value, values)]
+                turns: Sequence[tuple[Any, Array]] = [run(value, values)]
             else:
                 most = min(ahead, loop.most, loop.most if limit is None else limit - found)
                 turns = loop.run(value, values, most, _bits(stop, self.target.dtype))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["MOST", "Loop"]
+__all__ = ["Loop"]
 
-MOST = (1 << 16) - 1
-"""Most results of a start where they leave in a stream."""
+MOST = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Loop:
     counter : str, optional
         Run-time variable that counts the runs; the only one unless given.
     results : int
-        Results that a design behind a register map keeps until the host has read them: most of one start.
+        Most results of one start; a design behind a register map keeps them until the host has read them.
     """
 
     counter: str | None = None

@@ -9,7 +9,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower.memory.host import HostBuffer, HostLoop, HostShape
 from tg2hdl_lower.memory.layout import Layout
-from tg2hdl_top.loop import MOST, Loop
+from tg2hdl_top.loop import Loop
 from tg2hdl_top.ports.elements import ElementReader
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def plan_loop(design: Design, shape: HostShape, loop: Loop, *, keeps_results: bo
         source.name,
         target.name,
         counter,
-        loop.results if keeps_results else MOST,
+        loop.results,
         _free("results", [b.name for b in shape.buffers]) if keeps_results else None,
         source.dtype,
         program[source.name].dtype,
         source.layout.depth,
-        ElementReader(source).delay + source.layout.depth,
+        ElementReader.delay_of(source) + source.layout.depth,
     )
 
 
@@ -93,7 +93,10 @@ def _pair(design: Design, shape: HostShape, where: str) -> tuple[HostBuffer, Hos
     buffers = [design.program.buffers[numbers[b.name]] for b in (source, target)]
     facts = [(b.shape, b.dtype) for b in buffers]
     if facts[0] != facts[1]:
-        described = [f"{b.title!r} has shape {s} and type {d}" for b, (s, d) in zip((source, target), facts, strict=True)]
+        described = [
+            f"{b.title!r} has shape {s} and type {d}"
+            for b, (s, d) in zip((source, target), facts, strict=True)
+        ]
         raise InputError(
             f"output {described[0]}, and input {described[1]}",
             where=where,

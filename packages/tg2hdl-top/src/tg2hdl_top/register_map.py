@@ -123,9 +123,17 @@ BUS_REGISTERS = (
 """Registers that a map behind a bus has in addition."""
 
 _LOOP_REGISTERS = (
-    ("GENERATE", "w", "starts LIMIT runs, each on the result of the one before; the value must be that of RUNS"),
+    (
+        "GENERATE",
+        "w",
+        "starts LIMIT runs, each on the result of the one before; the value must be that of RUNS",
+    ),
     ("LIMIT", "rw", "most results of GENERATE"),
-    ("STOPS", "rw", "1: the result all of whose elements equal STOP is the last one", ),
+    (
+        "STOPS",
+        "rw",
+        "1: the result all of whose elements equal STOP is the last one",
+    ),
     ("STOP", "rw", "a value of the output in the model's type"),
     ("STOP_HIGH", "rw", "its upper half; only where it has 64 bits"),
     ("RESULTS", "r", "results since GENERATE"),
@@ -211,7 +219,10 @@ class RegisterMap:
         if self.serves.loop is None:
             return ()
         first = _VARIABLES + _WORD * (len(self.serves.variables) + len(self.serves.order))
-        return tuple(Register(name, first + _WORD * n, *facts) for n, (name, *facts) in enumerate(_LOOP_REGISTERS))
+        return tuple(
+            Register(name, first + _WORD * n, access, text)
+            for n, (name, access, text) in enumerate(_LOOP_REGISTERS)
+        )
 
     @property
     def registers(self) -> tuple[Register, ...]:

@@ -318,16 +318,15 @@ class TopModule(Component):
             m.d.comb += [sequencer.start.eq(host.start), host.ready.eq(sequencer.ready)]
         else:  # a start during a run is ignored
             m.d.comb += sequencer.start.eq(host.start & (~busy | sequencer.done))
-        counter = None if self.design.loop is None else self.design.loop.counter
-        if loop is not None and counter is not None:
-            m.d.comb += loop.first.eq(getattr(host.variables, counter))
+        values = {variable.name: getattr(host.variables, variable.name) for variable in self.design.variables}
+        if loop is not None and loop.loop.counter is not None:
+            m.d.comb += loop.first.eq(values[loop.loop.counter])
+            values[loop.loop.counter] = loop.position
         for number, core in enumerate(self.cores):
             m.d.comb += host.kernel_done[number].eq(core.done)
             for variable in core.plan.kernel.variables:
-                if hasattr(host.variables, variable.name):
-                    counts = loop is not None and variable.name == counter
-                    value = loop.position if counts else getattr(host.variables, variable.name)
-                    m.d.comb += getattr(core.variables, variable.name).eq(value)
+                if variable.name in values:
+                    m.d.comb += getattr(core.variables, variable.name).eq(values[variable.name])
 
     def _host_of_image(self) -> Any:
         """Interface to the image of the host port that writes it."""

@@ -24,7 +24,6 @@ from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_de
 from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import arrays_of, bound_values
-from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.turns import in_turn
@@ -303,7 +302,7 @@ class CompiledModel:
         """
         is_golden = engine == "golden"
 
-        def run(value: np.ndarray, values: Mapping[str, int]) -> tuple[Any, Sequence[Any]]:
+        def run(value: np.ndarray, values: Mapping[str, Any]) -> tuple[Any, Sequence[Any]]:
             output = (
                 self.golden(value, **values)
                 if is_golden

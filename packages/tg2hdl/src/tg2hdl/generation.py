@@ -15,7 +15,7 @@ from tg2hdl_top import Design
 
 __all__ = ["check_same_codes", "generated"]
 
-Run = Callable[[np.ndarray, Mapping[str, int]], tuple[Any, Sequence[Any]]]
+Run = Callable[[np.ndarray, Mapping[str, Any]], tuple[Any, Sequence[Any]]]
 Loop = Callable[[np.ndarray, Mapping[str, int], int, int | None], list[tuple[Any, np.ndarray]]]
 
 
@@ -76,7 +76,10 @@ def check_same_codes(model: Any) -> None:
     if not isinstance(model, QuantizedModel):
         return
     graph = model.quantized
-    facts = [(v.zero, np.asarray(v.scale).tolist(), np.asarray(v.offset).tolist()) for v in (graph.inputs[0], graph.outputs[0])]
+    facts = [
+        (v.zero, np.asarray(v.scale).tolist(), np.asarray(v.offset).tolist())
+        for v in (graph.inputs[0], graph.outputs[0])
+    ]
     if facts[0] != facts[1]:
         raise InputError(
             f"input codes have the scale {facts[0][1]} and zero point {facts[0][0]}, output codes {facts[1][1]} and "

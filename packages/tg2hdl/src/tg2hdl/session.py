@@ -219,7 +219,7 @@ class Session:
         """Results that are fed back; see `Accelerator.generate`."""
         captured = self._model.captured
 
-        def run(value: np.ndarray, values: Mapping[str, int]) -> tuple[Any, Sequence[Any]]:
+        def run(value: np.ndarray, values: Mapping[str, Any]) -> tuple[Any, Sequence[Any]]:
             output = self.run(value, **values).output
             return output, captured.flat(output)
 

@@ -147,6 +147,11 @@ class HostLoop:
     elements: int
     gap: int
 
+    def format(self) -> str:
+        """What goes where, in one line."""
+        counted = "" if self.counter is None else f", {self.counter} counts"
+        return f"loop ({self.output} to {self.target} in {self.gap} cycles{counted}, at most {self.most} results)"
+
     def signature(self) -> wiring.Signature:
         """Ports, as the host drives them.
 
@@ -163,7 +168,7 @@ class HostLoop:
         results : In(stream)
             Their elements, and `last` with the last one of all; the design waits until each is taken.
         """
-        counts = (self.most).bit_length()
+        counts = self.most.bit_length()
         element = StructLayout({"element": self.dtype.bit_width, "last": 1})
         return wiring.Signature(
             {

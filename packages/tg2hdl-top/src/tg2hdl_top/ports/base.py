@@ -40,6 +40,7 @@ class PortPlan:
     def format(self) -> str:
         """One line."""
         served = ["control"] if self.serves.control else []
+        served += [self.serves.loop.format()] if self.serves.control and self.serves.loop else []
         for buffer in self.serves.buffers:
             served.append(f"{buffer.name} ({'write' * buffer.writes}{'read' * buffer.reads})")
         return f"{self.kind}: {', '.join(served)}"
@@ -161,7 +162,8 @@ class HostDriver(ABC):
             For a port that has no way to start a loop.
         """
         raise UnsupportedError(
-            f"{type(self).__name__} starts single runs only", hint='choose another port, such as "native" or "uart"'
+            f"{type(self).__name__} starts single runs only",
+            hint='choose another port, such as "native" or "uart"',
         )
 
     def watched(self, before: int, limit: int, prefix: str = "") -> tuple[int, ...]:

@@ -78,7 +78,8 @@ class MapDriver(HostDriver):
     ) -> tuple[npt.NDArray[Any], int]:
         """Write GENERATE with the number of RUNS, and read the buffer of the results when all are there."""
         loop = self.serves.loop
-        assert loop is not None and loop.results is not None, "asked for a design with one"
+        assert loop is not None, "asked for a design with one"
+        assert loop.results is not None, "a register map keeps them"
         bits = stop or 0
         words = [results, int(stop is not None), bits & 0xFFFFFFFF, bits >> 32]
         self._checked(self.store(self._places["LIMIT"], words), "LIMIT")

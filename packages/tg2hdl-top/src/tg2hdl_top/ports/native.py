@@ -72,7 +72,13 @@ class NativeDriver(HostDriver):
         assert loop is not None, "asked for a design with one"
         for name, value in variables.items():
             simulation.set(f"variables__{name}", value)
-        controls = {"limit": results, "stops": int(stop is not None), "stop": stop or 0, "results__ready": 1, "start": 1}
+        controls = {
+            "limit": results,
+            "stops": int(stop is not None),
+            "stop": stop or 0,
+            "results__ready": 1,
+            "start": 1,
+        }
         for name, value in controls.items():
             simulation.set(name if name == "start" else f"loop__{name}", value)
         before = simulation.cycles

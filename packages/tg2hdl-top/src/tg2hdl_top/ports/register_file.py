@@ -326,7 +326,12 @@ class RegisterFile(wiring.Component):
         ]
 
     def _write_loop(
-        self, m: Module, loop: HostLoop, address: Value, word: Callable[[Value], Value], answer: Callable[..., None]
+        self,
+        m: Module,
+        loop: HostLoop,
+        address: Value,
+        word: Callable[[Value], Value],
+        answer: Callable[..., None],
     ) -> None:
         control, stop = self.design.loop, self.design.loop.stop
         with m.Elif(address == self._places["LIMIT"]):

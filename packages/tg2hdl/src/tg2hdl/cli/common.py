@@ -101,6 +101,11 @@ _OPTIONS = (
         "or the other), dataflow (also those of the next run), or a policy of a plugin.  [default: auto]",
     ),
     click.option(
+        "--loop",
+        is_flag=True,
+        help="The design feeds its output back to its input by itself, run after run; for generate in Python.",
+    ),
+    click.option(
         "--port",
         "ports",
         metavar="NAME",
@@ -225,6 +230,7 @@ def model_of_file(
     validate: str | None = None,
     validate_keep: str | None = None,
     fit: str | None = None,
+    loop: bool = False,
 ) -> tuple[ModelFile, tuple[Any, ...], CompileOptions]:
     """Load the model of a file; returns it, its example inputs and the options that it is compiled with."""
     file = load_file(model, file_options, keep_float, validate=validate or "auto")
@@ -250,6 +256,7 @@ def model_of_file(
         "memory": memory,
         "validate": validate,
         "validate_keep": validate_keep,
+        "loop": loop or None,
     }
     return file, examples, compile_options(None, **given)
 

@@ -18,7 +18,7 @@ from tg2hdl.demo import DEMO_IMAGES, DEMO_MODELS, DemoModel, DemoResult, load_de
 from tg2hdl.demo_device import DeviceResult, run_on_device
 from tg2hdl_host import HostError, connect
 from tg2hdl_ir.errors import SimulationError
-from tg2hdl_top import CompileOptions
+from tg2hdl_top import CompileOptions, Loop
 
 __all__ = ["demo"]
 
@@ -134,9 +134,9 @@ def _story(
     from tg2hdl.language.teller import Teller
 
     model, tokenizer = load_story()
-    options = CompileOptions(multipliers=16, host_state=False)
+    options = CompileOptions(multipliers=16, host_state=False, loop=Loop(results=4))
     if folder is not None:
-        options = replace(options, ports=("uart",))
+        options = replace(options, ports=("uart",), loop=Loop())
     with stage(progress, "story: compiling the model"):
         teller = Teller.of(model, tokenizer, context=model.context, options=options)
     if folder is not None:

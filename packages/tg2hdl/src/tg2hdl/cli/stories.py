@@ -24,7 +24,7 @@ from tg2hdl.language import (
 from tg2hdl.language.teller import Teller, spoken, tokens_of
 from tg2hdl_host import HostError, connect
 from tg2hdl_ir.errors import SimulationError
-from tg2hdl_top import CompileOptions
+from tg2hdl_top import CompileOptions, Loop
 
 __all__ = ["stories"]
 
@@ -174,6 +174,8 @@ def stories(
         ports=("uart",) if output is not None else CompileOptions().ports,
         # A text reads only what it has stored, so that the host never resets the cache.
         host_state=False,
+        # In a simulation few runs at a time, so that the text comes as it is written.
+        loop=None if temperature else Loop(results=64 if output is not None else 4),
     )
     with stage(progress, f"compiling {'the small model' if weights is None else Path(weights).name}"):
         teller = Teller.of(

@@ -12,6 +12,7 @@ from tg2hdl.hdl_files import module_name
 from tg2hdl.random_inputs import random_inputs, random_values
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_lower.memory.words import from_words, to_words
+from tg2hdl_top.ports import PortPlan
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
@@ -73,7 +74,7 @@ def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
 
     The keys of ``writes`` and ``reads`` are names of buffers: words for each run, for a weight those of the first one
     alone.  ``cycles`` and ``variables`` are those of each run.  ``packets_in`` and ``packets_out`` have the elements of
-    the same runs in the order of a stream.
+    the same runs in the order of a stream.  ``idle`` are the inputs of a loop, which are 0 in single runs.
     """
     design = accelerator.design
     (port,) = design.ports
@@ -120,8 +121,17 @@ def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
         "reads": reads,
         "packets_in": packets_in,
         "packets_out": packets_out,
+        "idle": _idle(port),
         **port.describe(),
     }
+
+
+def _idle(port: PortPlan) -> list[str]:
+    """Inputs that start no loop."""
+    if port.serves.loop is None:
+        return []
+    ready = ["results__ready"] if port.kind == "native" else []
+    return [f"loop__{name}" for name in ("limit", "stops", "stop", *ready)]
 
 
 def _words(packed: np.ndarray, width: int) -> list[str]:

@@ -153,6 +153,7 @@ def verilog_testbench(
     """
     parts = {"native": _native, "axi-stream": _stream}[vectors["port"]](vectors)
     declarations, ports, body, contents, checks = parts
+    ports += [f".{name}(0)" for name in vectors["idle"]]
     if names is not None:
         ports = [_PORT.sub(lambda found: f".{names[found[1]]}(", port) for port in ports]
     return _FRAME.format(

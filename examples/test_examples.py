@@ -122,6 +122,11 @@ def test_programs_agree_with_their_references(name):
     assert load(HERE / f"{name}.py").run().predicted_cycles > 0
 
 
+def test_a_network_writes_the_sentence_that_it_learned():
+    example = load(HERE / "generating_network.py")
+    assert example.run() == example.TEXT
+
+
 def test_training_lowers_the_loss_as_in_numpy():
     losses = load(HERE / "training_step.py").run(20)
     rng = np.random.default_rng(4)

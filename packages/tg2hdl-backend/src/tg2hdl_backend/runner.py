@@ -251,7 +251,8 @@ class Runner:
             if design.streams_weights:
                 who += f" or memory port {design.options.memory_port!r}"
             raise SimulationError(
-                f"the design was done after {found:,} cycles, {predicted:,} predicted: {who} does not keep its own times",
+                f"the design was done after {found:,} cycles, {predicted:,} predicted: {who} does not keep its own "
+                "times",
                 hint="correct its component or its prediction; the results of this run may be wrong",
             )
 

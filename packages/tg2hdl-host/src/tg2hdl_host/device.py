@@ -400,13 +400,13 @@ class Device:
                 if started is None or runs != started + 1:
                     started = runs
                     requests = [*prepared, *protocol.write(loop.address, runs.to_bytes(4, "little"), "run")]
+                # A buffer is read when the runs have ended, a register at once.
+                requests += protocol.read(kept.address, output.size, f"read {kept.name}")
                 requests += protocol.read(loop.address + 20, 4, "run")
                 *_, (_, count) = self._link.exchange(requests, extra=seconds)
                 size = int.from_bytes(count, "little") * output.size
-                data = b"".join(
-                    part
-                    for _, part in self._link.exchange(protocol.read(kept.address, size, f"read {kept.name}"))
-                )
+                reads = protocol.read(kept.address, size, f"read {kept.name}")
+                data = b"".join(part for _, part in self._link.exchange(reads))
                 found = np.frombuffer(data[:size], kept.dtype.newbyteorder("<")).astype(kept.dtype)
                 return [(self._restored([row], None), row) for row in found.reshape(-1, *output.shape)]
             except Fault as fault:

@@ -45,8 +45,9 @@ def open_line(
     InputError
         For a design without the port ``uart``.
     """
-    _link_of(design, "uart")
-    patience = 2 * expected_cycles(design) + _MARGIN * divisor // DIVISOR
+    served = _link_of(design, "uart").serves
+    longest = expected_cycles(design) - served.cycles + served.longest_start
+    patience = 2 * longest + _MARGIN * divisor // DIVISOR
     return SimulatedLine(_simulated(design, engine, progress), divisor, patience)
 
 

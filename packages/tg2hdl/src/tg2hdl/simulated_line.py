@@ -6,11 +6,27 @@ from collections import deque
 from typing import Any
 
 from tg2hdl_ir.errors import SimulationError
+from tg2hdl_top.ports.packets import END
 
 __all__ = ["SimulatedLine"]
 
 _AT_ONCE = 512
 """Received bytes after which `read` returns although more are coming."""
+
+
+class _Packets:
+    """Counts the packets in a stream of bytes."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def ended(self, data: bytes) -> int:
+        """Packets that end in these bytes."""
+        count = 0
+        for byte in data:
+            count += self._begun and byte == END
+            self._begun = byte != END
+        return count
 
 
 class SimulatedLine:
@@ -23,7 +39,8 @@ class SimulatedLine:
     divisor : int
         Clock cycles of a bit: an even number of at least 8.
     patience : int
-        Clock cycles without a byte in either direction after which nothing more is expected.
+        Clock cycles without a byte in either direction after which nothing more is expected, although a request is
+        open.
     """
 
     def __init__(self, simulation: Any, divisor: int, patience: int) -> None:
@@ -34,11 +51,14 @@ class SimulatedLine:
         self._received = bytearray()
         self._byte, self._left = 0, 0  # bits of the byte that is received, and those that are missing
         self._wait = 0  # half bits until the next one is sampled
+        self._open = 0  # requests without a reply
+        self._sent, self._got = _Packets(), _Packets()
         simulation.set("uart__divisor", divisor)
         simulation.set("uart__rx", 1)
 
     def write(self, data: bytes) -> None:
         """Send bytes, after those that wait."""
+        self._open += self._sent.ended(data)
         for byte in data:
             self._bits.extend((0, *((byte >> n) & 1 for n in range(8)), 1))
 
@@ -49,15 +69,19 @@ class SimulatedLine:
             if len(self._received) >= _AT_ONCE:
                 break
         if not self._received:
+            if self._open <= 0:
+                return b""
             try:
                 self._simulation.run_until("uart__tx", 0, limit=self._patience)
             except SimulationError:
+                self._open = 0
                 return b""
             self._begin_byte()
             while not self._received:
                 self._advance()
         data = bytes(self._received)
         self._received.clear()
+        self._open -= self._got.ended(data)
         return data
 
     def close(self) -> None:

@@ -251,6 +251,11 @@ class HostShape:
         return replace(self, control=self.control and not served.control, buffers=tuple(left))
 
     @property
+    def longest_start(self) -> int:
+        """Most clock cycles from a start to its end; 0 where no port needs it."""
+        return self.cycles if self.loop is None else self.loop.most * (self.cycles + self.loop.gap)
+
+    @property
     def streams(self) -> bool:
         """Whether runs may start while others run."""
         return self.overlap > 1

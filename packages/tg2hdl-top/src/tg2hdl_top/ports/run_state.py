@@ -44,10 +44,7 @@ class RunState:
             self.cycles.eq(self.cycles + design.busy),
             ended.eq(ended + Cat(design.kernel_done).any()),
         ]
-        cycles = serves.cycles
-        if serves.loop is not None:
-            cycles = serves.loop.most * (cycles + serves.loop.gap)
-        width = max(1, cycles.bit_length())
+        width = max(1, serves.longest_start.bit_length())
         order = serves.order
         self.ends = [Signal(width, name=f"end{n}") for n in range(len(order))]
         done: list[Value] = list(design.kernel_done)

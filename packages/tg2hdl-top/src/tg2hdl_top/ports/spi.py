@@ -109,7 +109,7 @@ class SpiDriver(PacketDriver):
     def receive(self) -> bytes:
         """Send END until a reply has ended."""
         found = bytearray()
-        limit = self.simulation.cycles + 2 * self.serves.cycles + 100_000
+        limit = self.simulation.cycles + 2 * self.serves.longest_start + 100_000
         while self.simulation.cycles < limit:
             found.append(self.exchange(END))
             if found[-1] == END:

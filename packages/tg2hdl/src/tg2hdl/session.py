@@ -216,7 +216,26 @@ class Session:
         counter: str | None = None,
         start: int | None = None,
     ) -> Iterator[Any]:
-        """Results that are fed back; see `Accelerator.generate`."""
+        """Results that are fed back; see `Accelerator.generate`.
+
+        Parameters
+        ----------
+        first : array or sequence of arrays
+            The first input, or several: results start with that of the last one.
+        stop : array or number, optional
+            The result whose output equals it is the last one.
+        limit : int, optional
+            Most results; may be left out where a counter ends.
+        feedback, counter : str, optional
+            Names of the output and of the run-time variable; the only ones that fit unless given.
+        start : int, optional
+            First value of the counter; its lowest unless given.
+
+        Raises
+        ------
+        InputError
+            When there is not one such input, output or variable, or nothing ends the runs.
+        """
         captured = self._model.captured
 
         def run(value: np.ndarray, values: Mapping[str, Any]) -> tuple[Any, Sequence[Any]]:
@@ -240,7 +259,24 @@ class Session:
     def run_loop(
         self, value: np.ndarray, values: Mapping[str, int], results: int, stop: int | None
     ) -> list[tuple[Any, np.ndarray]]:
-        """Start the loop of the design; as `tg2hdl_host.generation.ChipLoop.run`."""
+        """Start the loop of the design.
+
+        Parameters
+        ----------
+        value : ndarray
+            The first input.
+        values : mapping of str to int
+            Of run-time variables in the first run.
+        results : int
+            Most results.
+        stop : int, optional
+            Bits of the elements of the last result.
+
+        Returns
+        -------
+        list of (result, ndarray)
+            What the model returns, and the output that is fed back.
+        """
         model, started = self._model, time.perf_counter()
         named, all_values = model.bind(value), model.values(value, **values)
         found, cycles = self._simulation.generate(named, all_values, results, stop)

@@ -7,7 +7,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from os import PathLike
 from threading import RLock
 from types import TracebackType
@@ -22,7 +21,7 @@ from tg2hdl_host.description import Buffer, Description, restored
 from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongDesignError
 from tg2hdl_host.generation import ChipLoop, Tensor, feedback_of
 from tg2hdl_host.image import MemoryImage
-from tg2hdl_host.inputs import checked_value, encoded_run
+from tg2hdl_host.inputs import EncodedRun, checked_value, encoded_run
 from tg2hdl_host.link import Link, Transport
 from tg2hdl_host.protocol import Request
 from tg2hdl_host.runs import RUNS, Runs
@@ -385,49 +384,37 @@ class Device:
         self, value: npt.NDArray[Any], values: Mapping[str, int], results: int, stop: int | None
     ) -> list[tuple[Any, npt.NDArray[Any]]]:
         """Start the loop once, also where answers are lost; as `ChipLoop.run`."""
-        loop, described = self.description.loop, self.description
-        assert loop is not None, "asked for a design with one"
-        kept, output = described.buffers[loop.results], described.buffers[described.outputs[0]]
+        described = self.description
+        assert described.loop is not None, "asked for a design with one"
+        kept, output = described.buffers[described.loop.results], described.buffers[described.outputs[0]]
         controls = np.array([results, stop is not None, (stop or 0) & 0xFFFFFFFF, (stop or 0) >> 32], "<u4")
-        prepared = [*chain(*self._encoded((value,), values))]
-        prepared += protocol.write(loop.address + 4, controls.tobytes(), "run")
-        seconds = results * (described.cycles + loop.gap) / _SLOWEST_CLOCK
-        started: int | None = None
-        for attempt in range(1, self._attempts + 1):
-            try:
-                runs = self._number(_RUNS)
-                requests: list[Request] = []
-                if started is None or runs != started + 1:
-                    started = runs
-                    requests = [*prepared, *protocol.write(loop.address, runs.to_bytes(4, "little"), "run")]
-                # A buffer is read when the runs have ended, a register at once.
-                requests += protocol.read(kept.address, output.size, f"read {kept.name}")
-                requests += protocol.read(loop.address + 20, 4, "run")
-                *_, (_, count) = self._link.exchange(requests, extra=seconds)
-                size = int.from_bytes(count, "little") * output.size
-                reads = protocol.read(kept.address, size, f"read {kept.name}")
-                data = b"".join(part for _, part in self._link.exchange(reads))
-                found = np.frombuffer(data[:size], kept.dtype.newbyteorder("<")).astype(kept.dtype)
-                return [(self._restored([row], None), row) for row in found.reshape(-1, *output.shape)]
-            except Fault as fault:
-                if attempt == self._attempts:
-                    raise fault.error(self._link.transport.name, attempt) from None
-        raise AssertionError("attempts is positive")
+        (prepared,) = self._encoded_runs([(value,)], values)
+        data = self._runs.loop(described, prepared, controls.tobytes(), results, self._lost)
+        found = np.frombuffer(data, kept.dtype.newbyteorder("<")).astype(kept.dtype)
+        return [(self._restored([row], None), row) for row in found.reshape(-1, *output.shape)]
 
     def _results(
         self, batch: Sequence[tuple[Any, ...]], variables: Mapping[str, int]
     ) -> Iterator[list[npt.NDArray[Any]]]:
+        return self._runs.results(self.description, self._encoded_runs(batch, variables), self._lost)
+
+    @property
+    def _lost(self) -> list[str]:
+        """What a restart of the device loses."""
+        return [*self._loaded, *(["its state"] if self.description.keeps_state else [])]
+
+    def _encoded_runs(
+        self, batch: Sequence[tuple[Any, ...]], variables: Mapping[str, int]
+    ) -> list[EncodedRun]:
         if self._missing:
             raise UnfitInputError(
                 f"weights are not loaded: {', '.join(sorted(self._missing))}",
                 stage="write weights",
                 hint="call load_weights or load_image first, or connect with the folder that `tg2hdl build` wrote",
             )
-        encoded = [
+        return [
             encoded_run(self.description, self._borders, self._values, inputs, variables) for inputs in batch
         ]
-        lost = [*self._loaded, *(["its state"] if self.description.keeps_state else [])]
-        return self._runs.results(self.description, encoded, lost)
 
     def dequantize(self, outputs: Any) -> Any:
         """Values of the integer outputs of a quantized model: an array, a tuple or a dict, as they came.

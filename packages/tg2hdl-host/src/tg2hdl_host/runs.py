@@ -110,6 +110,66 @@ class Runs:
                 if attempts >= self._attempts:
                     raise fault.error(self._link.transport.name, attempts) from None
 
+    def loop(
+        self, described: Description, prepared: EncodedRun, controls: bytes, results: int, lost: Sequence[str]
+    ) -> bytes:
+        """Start the loop of a design once; the bytes of its results.
+
+        Parameters
+        ----------
+        described : Description
+        prepared : EncodedRun
+            Variables and input of the first run.
+        controls : bytes
+            For the registers LIMIT, STOPS, STOP and STOP_HIGH.
+        results : int
+            Most results.
+        lost : sequence of str
+            As for `results`.
+
+        Raises
+        ------
+        ConnectionFailedError
+            As for `results`.
+        LinkError
+            When a stage does not answer.
+        """
+        loop = described.loop
+        assert loop is not None, "asked for a design with one"
+        name, size = loop.results, described.buffers[described.outputs[0]].size
+        address = described.buffers[name].address
+        seconds = results * (described.cycles + loop.gap) / _SLOWEST_CLOCK
+        started: int | None = None
+        self._next = None
+        for attempt in range(1, self._attempts + 1):
+            try:
+                runs = self._ask(lost)
+                requests: list[Request] = []
+                if started is None or runs != (started + 1) & _LAST:
+                    started = runs
+                    requests = [
+                        *prepared[0],
+                        *prepared[1],
+                        *protocol.write(loop.address + 4, controls, "run"),
+                    ]
+                    requests += protocol.write(loop.address, runs.to_bytes(4, "little"), "run")
+                # A buffer is read when the runs have ended, a register at once.
+                requests += protocol.read(address, size, f"read {name}")
+                requests += protocol.read(loop.address + 20, 4, "run")
+                *_, (_, count) = self._link.exchange(requests, extra=seconds)
+                whole = _number(count) * size
+                data = b"".join(
+                    part for _, part in self._link.exchange(protocol.read(address, whole, f"read {name}"))
+                )
+                self._next = self._before = (started + 1) & _LAST
+                return data[:whole]
+            except Fault as fault:
+                if fault.code == STALE_CODE:  # nothing was started
+                    started = None
+                if attempt == self._attempts:
+                    raise fault.error(self._link.transport.name, attempt) from None
+        raise AssertionError("attempts is positive")
+
     def _ask(self, lost: Sequence[str]) -> int:
         """Number of the next run; a device that was restarted is refused where that changes results."""
         ((_, data),) = self._link.exchange(protocol.read(RUNS, 4, "link"))

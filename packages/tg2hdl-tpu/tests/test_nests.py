@@ -103,6 +103,34 @@ CASES = {
     ),
     "more than VMEM": (lambda a: a * 3 + 1, lambda a: a * 3 + 1, [words(20000)], 5000),
     "sums of long rows, floats in order": (lambda a: a.sum(1), in_order, [floats(8, 1024)], 10000),
+    "sums of bytes": (
+        lambda a: a.cast(dtypes.int32).sum(1),
+        lambda a: a.sum(1, dtype=np.int32),
+        [bytes_of(64, 64)],
+        1300,
+    ),
+    "bools of words": (lambda a: a < 5, lambda a: a < 5, [words(256)], 70),
+    "padded": (
+        lambda a: a.pad(((1, 1), (8, 8))) + 1,
+        lambda a: np.pad(a, ((1, 1), (8, 8))) + 1,
+        [words(16, 16)],
+        500,
+    ),
+    "depthwise convolution of bytes": (
+        lambda x, w: x.cast(dtypes.int32).conv2d(w.cast(dtypes.int32), groups=16),
+        lambda x, w: np.einsum(
+            "bcyxij,cij->bcyx",
+            np.lib.stride_tricks.sliding_window_view(x.astype(np.int32), (3, 3), (2, 3)),
+            w[:, 0].astype(np.int32),
+        ),
+        [bytes_of(1, 16, 16, 16), bytes_of(16, 1, 3, 3)],
+        14000,
+    ),
+    "less than a row, turned": (lambda a: a.flip(1), lambda a: a[:, ::-1], [words(3, 4)], 200),
+    "lines of 37": (lambda a, b: a + b * 3, lambda a, b: a + b * 3, [words(5, 37), words(37)], 250),
+    "lines of 5": (lambda a, b: a * b, lambda a, b: a * b, [words(40, 5), words(5)], 500),
+    "bools of lines of 21": (lambda a, b: a < b, lambda a, b: a < b, [words(7, 21), words(21)], 200),
+    "many lines of 37": (lambda a, b: a + b, lambda a, b: a + b, [words(400, 37), words(37)], 16000),
     "sum with a bias": (lambda a, b: a + b * 3, lambda a, b: a + b * 3, [words(16, 16), words(16)], 70),
 }
 

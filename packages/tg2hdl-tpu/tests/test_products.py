@@ -10,12 +10,20 @@ pytest.importorskip("tg2hdl_backend", reason="an extra: pip install tg2hdl-tpu[t
 from tinygrad import Tensor, Variable, dtypes
 from tinygrad.helpers import Context
 
+from tg2hdl_tpu.device import compile as compiler
 from tg2hdl_tpu.device import copies, runtime
 from tg2hdl_tpu.device.image import image
 from tg2hdl_tpu.device.shuffle import Shuffle, shuffle_of
 from tg2hdl_tpu.isa import PRE
 
 RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def on_the_matrix_unit(monkeypatch):
+    """Products as small as these are faster on the vector unit."""
+    runtime.compiled.cache_clear()
+    monkeypatch.setattr(compiler, "_nest_cycles", lambda *_: None)
 
 
 def int8(*shape: int) -> np.ndarray:

@@ -79,7 +79,11 @@ class Layout:
 
 
 def lay_out(
-    order: Sequence[IRCounter], extents: Mapping[IRCounter, int], width: int, before: Collection[IRCounter]
+    order: Sequence[IRCounter],
+    extents: Mapping[IRCounter, int],
+    width: int,
+    before: Collection[IRCounter],
+    cuts: Collection[IRCounter],
 ) -> Layout | None:
     """Put loops into lanes, innermost first, and the rest into rows; None where a row would be split.
 
@@ -91,7 +95,9 @@ def lay_out(
     width : int
         Lanes.
     before : collection of IRCounter
-        Loops whose rows come before those of others; they may be cut, so that lanes of some rows are no iterations.
+        Loops whose rows come before those of others.
+    cuts : collection of IRCounter
+        Loops that may fill no whole number of rows, so that lanes of some rows are no iterations.
     """
     wide = [c for c in order if extents[c] > 1]
     lanes: list[Digit] = []
@@ -106,7 +112,7 @@ def lay_out(
             continue
         if room > 1:
             whole = n + 1 == len(wide)
-            if extent % room and not whole and not (place == 1 and c in before):
+            if extent % room and not whole and not (place == 1 and c in cuts):
                 return None
             if extent % room:
                 cut = c

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import KernelIR
@@ -56,7 +57,8 @@ def compile_kernel(
                 raise UnsupportedError(
                     f"the tensor processor has no {dtype}", hint="cast to int32 or float32"
                 )
-        stages = split_products(kernel, bounds_of(kernel, variables), config, steady, shared)
+        alone = cache(lambda: _nest_cycles(kernel, config, variables))
+        stages = split_products(kernel, bounds_of(kernel, variables), config, steady, shared, alone)
         program = _program(stages.each, config, variables, kernel.where, shared)
         copies: dict[frozenset[int], list[KernelIR | Shuffle]] = {}
         for stage in stages.kept:
@@ -74,6 +76,23 @@ def compile_kernel(
     ]
     own = tuple((n, size) for n, size in sizes.items() if not any(n in slots for slots in kept))
     return replace(program, scratch=own, before=tuple(before), factors=stages.factors)
+
+
+def _nest_cycles(kernel: KernelIR, config: Config, variables: Mapping[str, int]) -> float | None:
+    """About the cycles of a kernel as one nest; None where it is none, or does not fit."""
+    for rows, _ in _ROWS:
+        emit = Emitter(config)
+        if not rows or not emit_nest(emit, kernel, variables, rows):
+            return None
+        program = assemble_code(emit.code, config, kernel.where)
+        if program is not None:
+            moved = sum(i.count for i in program.instructions if i.op in ("load", "store"))
+            return moved + sum(
+                i.count * config.interval(i.opcode.op.kind)
+                for i in program.instructions
+                if i.opcode.op is not None
+            )
+    return None
 
 
 def _reads(stage: KernelIR | Shuffle) -> frozenset[int]:

@@ -3,99 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product as combinations
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRRegLoad, IRRegStore, IRValue
-from tg2hdl_tpu.device.arithmetic import constant, simple_operation, wrapped
+from tg2hdl_ir.nodes import IRCounter
+from tg2hdl_tpu.device.arithmetic import constant, wrapped
 from tg2hdl_tpu.device.axes import Layout, dense, spread
 from tg2hdl_tpu.device.code import Place, Rows
 from tg2hdl_tpu.device.emitter import CROSSBAR, ROW, Constant, Value
+from tg2hdl_tpu.device.fold import NEUTRAL, Fold, Unfit
 from tg2hdl_tpu.device.tiles import Tile, TileEmitter
 from tg2hdl_tpu.isa import REDUCE, XLU
 
-__all__ = ["Fold", "Folding", "Unfit", "fold_of"]
+__all__ = ["Folding"]
 
-_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
-#: What changes no result of an operation.
-_NEUTRAL = {
-    "add": 0,
-    "max": _LOWEST,
-    "min": _HIGHEST,
-    "maxu": 0,
-    "minu": -1,
-    "mul": 1,
-    "or": 0,
-    "and": -1,
-    "xor": 0,
-}
 #: Vectors of one sum each, up to which `acc` is used.
 _SUMS = 256
 #: Instructions of a chain, up to which it is no loop.
 _UNROLLED = 512
-
-
-class Unfit(Exception):
-    """A kernel that needs the general way."""
-
-
-@dataclass(frozen=True)
-class Fold:
-    """``register = op(register, term)`` for all iterations, from `first` on.
-
-    Parameters
-    ----------
-    op : str
-        Of the vector unit.
-    term : IRValue
-    first : IRConst
-    dtype : DType
-    """
-
-    op: str
-    term: IRValue
-    first: IRConst
-    dtype: DType
-
-    @property
-    def way(self) -> str:
-        """``reduce`` by the machine's reduction, ``tree`` of operations, or ``chain`` in the order of the loops."""
-        if self.op in REDUCE:
-            return "reduce"
-        return "chain" if self.op in ("fadd", "fmul") else "tree"
-
-
-def fold_of(store: IRRegStore, first: IRConst) -> Fold | None:
-    """The reduction that the statement of a loop is."""
-    value = store.value
-    if not isinstance(value, IROp) or (value.dtype.is_float and value.dtype != DType.FP32):
-        return None
-    if value.op == "mulacc" and _reads(value.srcs[2], store):
-        return Fold("add", IROp("mul", value.dtype, value.srcs[:2]), first, value.dtype)
-    if len(value.srcs) != 2 or any(s.dtype != value.dtype for s in value.srcs):
-        return None
-    read = [_reads(s, store) for s in value.srcs]
-    op = simple_operation(value.op, value.dtype.kind)
-    if sum(read) != 1 or op is None:
-        return None
-    if value.dtype.is_bool:
-        op = {"or": "max", "and": "min"}.get(op)
-    elif value.dtype.bit_width < 32:
-        op = {"maxu": "max", "minu": "min"}.get(op, op) if op != "mul" else None
-    if op in ("fmax", "fmin") and not read[0]:
-        return None  # a NaN would count
-    if op not in (*_NEUTRAL, "fmax", "fmin", "fadd", "fmul"):
-        return None
-    return Fold(op, value.srcs[read.index(False)], first, value.dtype)
-
-
-def _reads(value: IRValue, store: IRRegStore) -> bool:
-    return isinstance(value, IRRegLoad) and value.reg == store.reg
 
 
 class Folding:
@@ -174,8 +102,8 @@ class Folding:
         inside = np.arange(part.width) < part.last
         mask = Tile(emit.code.constant(inside), False, 0, single)
         neutral = constant(self.fold.first)
-        if self.fold.op in _NEUTRAL:
-            neutral = Constant(_NEUTRAL[self.fold.op])
+        if self.fold.op in NEUTRAL:
+            neutral = Constant(NEUTRAL[self.fold.op])
         if not part.rows:
             if (
                 way == "reduce"
@@ -366,7 +294,7 @@ class Folding:
         digits.sort(key=lambda d: (self.counters.index(d[1].counter), -d[1].step))
         lanes = sorted(self.lanes, key=lambda d: -d.place)
         sequence = [(self.counters.index(d.counter), -d.step) for d in (*(d for _, d in digits), *lanes)]
-        if sequence != sorted(sequence) or (part is not self.layout and digits[0][0] != 0):
+        if sequence != sorted(sequence) or (part is not self.layout and [n for n, _ in digits] != self.inner):
             raise Unfit
         runs = _merged([(d.extent, tile.strides[n]) for n, d in digits])
         places = range(part.width if lanes else 1)
@@ -413,7 +341,7 @@ class Folding:
         assert total is not None
         if not self.is_placed:
             total = self.combined(total)
-        if fold.op in _NEUTRAL and constant(fold.first).bits != _NEUTRAL[fold.op] and not self.is_least(fold):
+        if fold.op in NEUTRAL and constant(fold.first).bits != NEUTRAL[fold.op] and not self.is_least(fold):
             total = emit.operate(fold.op, total, constant(fold.first))
         if fold.op == "add":
             found = wrapped(emit, total, fold.dtype)

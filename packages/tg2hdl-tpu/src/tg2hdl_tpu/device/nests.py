@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product as combinations
-from math import gcd, prod
+from math import prod
 
 import numpy as np
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -25,31 +24,19 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_tpu.device.arithmetic import constant, operation
-from tg2hdl_tpu.device.axes import Layout, dense, lay_out, spread
-from tg2hdl_tpu.device.code import Line, Place, Rows
-from tg2hdl_tpu.device.emitter import CROSSBAR, Emitter, Value
-from tg2hdl_tpu.device.folds import Fold, Folding, Unfit, fold_of
+from tg2hdl_tpu.device.axes import Layout, dense, lay_out
+from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
+from tg2hdl_tpu.device.fold import Fold, Unfit, fold_of
+from tg2hdl_tpu.device.folds import Folding
 from tg2hdl_tpu.device.lower import bounds_of
+from tg2hdl_tpu.device.tensors import Tensors
 from tg2hdl_tpu.device.threads import parallel_nest
 from tg2hdl_tpu.device.tiles import Tile, TileEmitter
-from tg2hdl_tpu.isa import XLU
 
 __all__ = ["emit_nest"]
 
-#: Most rows in one DMA, rows of a tensor in VMEM, and lines of a program.
-_MOVED, _RESIDENT, _LINES = 1023, 900, 8000
-#: Rows that are stored while the next ones are computed.
-_PART = 8
-#: Orders of lanes in which a tensor is read.
-_SHIFTS = 1024
-
-
-@dataclass(frozen=True)
-class _Resident:
-    """External rows from `first` on in VMEM."""
-
-    rows: Rows
-    first: int
+#: Lines of a program.
+_LINES = 8000
 
 
 def emit_nest(
@@ -73,7 +60,7 @@ def emit_nest(
     return True
 
 
-class _Nest:
+class _Nest(Tensors):
     def __init__(
         self,
         kernel: KernelIR,
@@ -82,25 +69,11 @@ class _Nest:
         rows: int,
         shared: Collection[int],
     ) -> None:
-        self.shared = shared
-        self.kernel, self.emit, self.variables, self.limit = kernel, emit, variables, rows
-        self.room = min(2 * rows, _RESIDENT)  # rows of tensors
-        self.bounds = bounds = bounds_of(kernel, variables)
-        self.affine = AffineAnalysis()
-        self.statements = list(kernel.loop_tree.statements())
-        self.extents = {
-            loop.counter: bounds[loop.counter.axis]
-            for loop in kernel.loop_tree.walk()
-            if loop.counter is not None
-        }
-        self.starts: dict[IRCounter, int] = {}
-        self.reduced = {loop.counter for loop in kernel.loop_tree.walk() if loop.axis_type == "reduce"}
-        self.resident: dict[int, _Resident] = {}
+        self.bounds, self.limit = bounds_of(kernel, variables), rows
+        super().__init__(kernel, emit, self.bounds, variables, rows, shared)
         self.registers: dict[int, IRValue | Tile] = {}
         self.known: dict[IRRegLoad, IRValue | Tile] = {}
         self.memo: dict[IRValue, Value] = {}
-        self.layout: Layout
-        self.outer: Layout  # of what is outside of reductions
 
     def run(self) -> None:
         self.check()
@@ -128,9 +101,7 @@ class _Nest:
         largest = 0  # of which the results fit, and perhaps all that is read
         while True:
             self.extents[counter] = extent
-            layout = lay_out(self.parallel, self.extents, self.emit.config.lanes, ())
-            if layout is None:
-                raise Unfit
+            layout = self.parallel_layout()
             if prod(layout.space) <= self.limit:
                 largest = largest or extent
                 if self.is_small():
@@ -140,20 +111,25 @@ class _Nest:
             if first is None or first.extent == 1 or first.counter is not counter:
                 break
             extent = -(-first.extent // 2) * first.step
+            if layout.cut is not None:
+                lanes = self.emit.config.lanes
+                extent = -(-extent // lanes) * lanes  # parts begin with whole rows of memory
+                if extent >= self.extents[counter]:
+                    break
         if not largest:
             raise Unfit
         return [(start, min(largest, whole - start)) for start in range(0, whole, largest)]
 
-    def is_small(self) -> bool:
-        """Whether all that is read fits into VMEM."""
-        return sum(high - low + 1 for low, high in self.ranges().values()) <= self.room
+    def parallel_layout(self) -> Layout:
+        """The layout of what is outside of reductions."""
+        found = lay_out(self.parallel, self.extents, self.emit.config.lanes, (), self.parallel[:1])
+        if found is None:
+            raise Unfit
+        return found
 
     def run_block(self, items: tuple[IRItem, ...]) -> None:
         """Emit what some iterations of the outermost loop do."""
-        outer = lay_out(self.parallel, self.extents, self.emit.config.lanes, ())
-        if outer is None:
-            raise Unfit
-        self.outer = outer
+        self.outer = outer = self.parallel_layout()
         self.resident, self.registers, self.known = {}, {}, {}
         self.enter(outer)
         if self.is_small():
@@ -171,10 +147,9 @@ class _Nest:
         written: set[int] = set()
         for statement in self.statements:
             if isinstance(statement, IRBufLoad | IRBufStore):
-                dtype = self.kernel.buffer(statement.buf_idx).dtype
-                if statement.gate is not None or dtype.numpy().itemsize != 4:
-                    raise Unfit
                 if isinstance(statement, IRBufStore):
+                    if statement.gate is not None:
+                        raise Unfit
                     written.add(statement.buf_idx)
                 elif statement.buf_idx in written:
                     raise Unfit
@@ -187,245 +162,13 @@ class _Nest:
         """Begin to compute values of a layout."""
         self.layout, self.memo, self.emit.space = layout, {}, layout.space
 
-    def form(self, address: IRValue) -> Affine:
-        """Affine form of an address, with the values of variables."""
-        form = self.affine.of(address)
-        if form is None:
-            raise Unfit
-        const = form.const
-        for symbol, factor in form.terms:
-            if isinstance(symbol, IRVariable):
-                const += factor * self.variables[symbol.name]
-            else:
-                const += factor * self.starts.get(symbol, 0)
-        return Affine(const, tuple((s, k) for s, k in form.terms if isinstance(s, IRCounter)))
-
-    # Memory
-
-    def ranges(self) -> dict[int, tuple[int, int]]:
-        """First and last external row that is read of each tensor."""
-        found: dict[int, tuple[int, int]] = {}
-        lanes = self.emit.config.lanes
-        for statement in self.statements:
-            if isinstance(statement, IRBufLoad):
-                form = self.form(statement.addr)
-                ends = [(0, k * (self.extents[s] - 1)) for s, k in form.terms if isinstance(s, IRCounter)]
-                low = (form.const + sum(min(e) for e in ends)) // lanes
-                # Lanes behind the last iteration of a loop that is cut read on.
-                cut = any(k == 1 and s in self.reduced and self.extents[s] % lanes for s, k in form.terms)
-                high = (form.const + sum(max(e) for e in ends) + cut * (lanes - 1)) // lanes
-                before = found.get(statement.buf_idx, (low, high))
-                found[statement.buf_idx] = min(low, before[0]), max(high, before[1])
-        return found
-
-    def fetch(self, slot: int, low: int, high: int) -> _Resident:
-        """Load external rows."""
-        rows = Rows(high - low + 1)
-        self.resident[slot] = _Resident(rows, low)
-        for at in range(0, rows.count, _MOVED):
-            part = min(_MOVED, rows.count - at)
-            self.emit.line("load", dst=Place(rows, at), b=low + at, slot=slot, count=part)
-        return self.resident[slot]
-
-    def block(self, slot: int, form: Affine) -> _Resident | None:
-        """The rows of a tensor that the iterations at hand read; None where there are too many between them."""
-        lanes = self.emit.config.lanes
-        low = high = self.layout.first(form)
-        for d in (*self.layout.lanes, *self.layout.rows):
-            reach = form.coefficient(d.counter) * d.step * (d.extent - 1)
-            low, high = low + min(reach, 0), high + max(reach, 0)
-        low, high = low // lanes, high // lanes
-        found = self.resident.get(slot)
-        if found is None or low < found.first or high >= found.first + found.rows.count:
-            if high - low >= self.room:
-                return None
-            found = self.fetch(slot, low, high)
-        return found
-
-    def load(self, node: IRBufLoad) -> Tile:
-        """Elements of a resident tensor: its rows, or their lanes in another order."""
-        form, layout, lanes = self.form(node.addr), self.layout, self.emit.config.lanes
-        block = self.block(node.buf_idx, form)
-        pattern, first, steps = layout.pattern(form), layout.first(form), layout.steps(form)
-        used = lanes if layout.rows else layout.last
-        if (pattern == np.arange(lanes))[:used].all() and not any(v % lanes for v in (first, *steps)):
-            strides = tuple(s // lanes for s in steps)
-            if block is None:
-                return self.apart(node.buf_idx, first // lanes, strides)
-            return Tile(block.rows, False, 0, strides, first // lanes - block.first)
-        if block is None:
-            raise Unfit
-        return self.permuted(block, pattern, first, steps)
-
-    def apart(self, slot: int, first: int, steps: tuple[int, ...]) -> Tile:
-        """Rows of a tensor that lie far apart, side by side in VMEM."""
-        space = self.layout.space
-        order = sorted(range(len(space)), key=lambda n: -abs(steps[n]))
-        found = dense([space[n] for n in order], [steps[n] != 0 for n in order])
-        strides = tuple(found[order.index(n)] for n in range(len(space)))
-        rows = Rows(prod(e for e, s in zip(space, steps, strict=True) if s))
-        whole = tuple(e if s else 1 for e, s in zip(space, steps, strict=True))
-        for (to, source), count, runs in spread(
-            [whole[n] for n in order], found, [steps[n] for n in order], narrow=0
-        ):
-            together = count == 1 or runs == (1, 1)
-            for n in range(1 if together else count):
-                self.emit.line(
-                    "load",
-                    dst=Place(rows, to + n * runs[0]),
-                    b=first + source + n * runs[1],
-                    slot=slot,
-                    count=count if together else 1,
-                )
-        return Tile(rows, False, 0, strides)
-
-    def permuted(self, block: _Resident, pattern: np.ndarray, first: int, steps: tuple[int, ...]) -> Tile:
-        """Lanes of one row each, in an order of their own."""
-        emit, lanes = self.emit, self.emit.config.lanes
-        low = int(pattern.min())
-        into = emit.fresh([s != 0 for s in steps])
-        shifted: list[tuple[int, int, int]] = []  # extent, step, stride of the result
-        aligned: list[tuple[int, int, int]] = []
-        for extent, step, stride in zip(self.layout.space, steps, into.strides, strict=True):
-            turns = lanes // gcd(step, lanes)  # after which lanes are the same
-            if step and turns > 1 and extent % turns == 0:
-                aligned.append((extent // turns, step * turns, stride * turns))
-                shifted.append((turns, step, stride))
-            elif step and turns > 1:
-                shifted.append((extent, step, stride))
-            elif step:
-                aligned.append((extent, step, stride))
-        if prod(e for e, _, _ in shifted) > _SHIFTS:
-            raise Unfit
-        for place in combinations(*(range(e) for e, _, _ in shifted)):
-            base = first + sum(p * s for p, (_, s, _) in zip(place, shifted, strict=True))
-            target = sum(p * t for p, (_, _, t) in zip(place, shifted, strict=True))
-            row = (base + low) // lanes
-            index = base + pattern - row * lanes
-            for (to, source), count, (stride, step) in spread(
-                [e for e, _, _ in aligned], [t for _, _, t in aligned], [s // lanes for _, s, _ in aligned]
-            ):
-                where = Place(into.rows, target + to, stride)
-                self.lanes_of(where, Place(block.rows, row - block.first + source, step), index, count)
-        return into
-
-    def lanes_of(self, into: Place, source: Place, index: np.ndarray, count: int) -> None:
-        """Collect lanes, numbered by `index` from those of the first row on, of each row and the one behind it."""
-        emit, lanes = self.emit, self.emit.config.lanes
-        if index.max() >= 2 * lanes:
-            raise Unfit
-
-        def permute(to: Place, row: int) -> None:
-            from_, order = replace(source, row=source.row + row), (index % lanes).astype(np.int32)
-            if (order == order[0]).all():
-                emit.line(
-                    "copy",
-                    dst=to,
-                    a=from_,
-                    count=count,
-                    pre=CROSSBAR,
-                    xlu=XLU.index("broadcast"),
-                    k=int(order[0]),
-                )
-            else:
-                place = Place(emit.code.constant(order))
-                emit.line(
-                    "copy", dst=to, a=from_, b=place, count=count, pre=CROSSBAR, xlu=XLU.index("permute")
-                )
-
-        if index.max() < lanes:
-            permute(into, 0)
-            return
-        step = int(count > 1)
-        parts = [Place(Rows(count), stride=step) for _ in range(2)]
-        for n, part in enumerate(parts):
-            permute(part, n)
-        emit.line("copy", dst=into, a=Place(emit.code.constant(index < lanes)), count=count)
-        emit.line("select", dst=into, a=parts[0], b=parts[1], count=count)
-
-    def store(self, node: IRBufStore) -> None:
-        emit, lanes, layout = self.emit, self.emit.config.lanes, self.outer
-        form = self.form(node.addr)
-        pattern, first, steps = layout.pattern(form), layout.first(form), layout.steps(form)
-        used = lanes if layout.rows else layout.last
-        if (pattern != np.arange(lanes))[:used].any() or any(v % lanes for v in (first, *steps)):
-            raise Unfit
-        value = emit.tile(self.value(node.value))
-        varies = [s != 0 or e == 1 for s, e in zip(value.strides, emit.space, strict=True)]
-        if not all(varies) or value.rows.keeps:
-            copy = emit.fresh([e > 1 for e in emit.space])
-            emit.rows("copy", copy, value)
-            value = copy
-        last = sum((e - 1) * s for e, s in zip(emit.space, value.strides, strict=True))
-        end = first // lanes + sum((e - 1) * s // lanes for e, s in zip(emit.space, steps, strict=True))
-        whole = layout.last == lanes or self.ends(node.buf_idx, form)
-        outside = tuple(s // lanes for s in steps)
-        for (source, target), count, strides in spread(emit.space, value.strides, outside, narrow=0):
-            together = count == 1 or strides == (1, 1)
-            for n in range(1 if together else count):
-                at, to = source + n * strides[0], target + n * strides[1]
-                rows = count if together else 1
-                if not whole and at + rows - 1 == last:
-                    rows -= 1
-                if rows:
-                    self.move(node.buf_idx, value, at, first // lanes + to, rows)
-        if not whole:
-            self.store_part(node.buf_idx, Place(value.rows, value.first + last), end, layout.last)
-
-    def ends(self, slot: int, form: Affine) -> bool:
-        """Whether nothing lies behind the last element in its row."""
-        last = form.const + sum(k * (self.extents[s] - 1) for s, k in form.terms if isinstance(s, IRCounter))
-        return slot not in self.shared and last == self.kernel.buffer(slot).depth - 1
-
-    def move(self, slot: int, value: Tile, at: int, to: int, count: int) -> None:
-        """Store neighbouring rows; while the last of them are computed, where an instruction has just done so."""
-        emit = self.emit
-        items = emit.scopes[-1].items
-        made = items[-1] if items else None
-        parts = [count]
-        if (
-            count >= 2 * _PART
-            and isinstance(made, Line)
-            and made.dst == Place(value.rows, value.first + at, 1)
-            and made.fields["count"] == count
-            and not made.fields.get("accumulate")
-            and "reduce" not in made.fields
-        ):
-            items.pop()
-            number = min(count // _PART, 4)
-            parts = [count * (n + 1) // number - count * n // number for n in range(number)]
-        else:
-            made = None
-        done = 0
-        for part in parts:
-            if isinstance(made, Line):
-                items.append(made.part(done, part))
-            place = Place(value.rows, value.first + at + done)
-            emit.line("store", a=place, b=to + done, slot=slot, count=part)
-            done += part
-
-    def store_part(self, slot: int, source: Place, row: int, used: int) -> None:
-        """Write the first lanes of an external row, and keep the others."""
-        emit, lanes = self.emit, self.emit.config.lanes
-        old = Rows(1)
-        emit.line("load", dst=Place(old), b=row, slot=slot, count=1)
-        at = 0
-        while at < used:
-            width = 1 << (used - at).bit_length() - 1
-            while at % width:
-                width //= 2
-            segment = lanes.bit_length() - width.bit_length()
-            emit.line("copy", dst=Place(old, lane=at // width), a=source, count=1, segment=segment)
-            at += width
-        emit.line("store", a=Place(old), b=row, slot=slot, count=1)
-
     # Statements
 
     def item(self, item: IRItem) -> None:
         if isinstance(item, LoopIR):
             self.reduction(item)
         elif isinstance(item, IRBufStore):
-            self.store(item)
+            self.store(item, self.emit.tile(self.value(item.value)))
         elif isinstance(item, IRRegStore):
             self.registers[item.reg] = item.value
         elif isinstance(item, IRRegLoad):
@@ -485,7 +228,8 @@ class _Nest:
         orders.sort(key=lambda order: every.index(order[0]) >= len(counters))
         orders.append((*self.parallel, *reversed(counters)))
         for order in dict.fromkeys(orders):
-            layout = lay_out(order, self.extents, self.emit.config.lanes, counters)
+            cuts = [*counters, *(self.wide[:1] if self.is_cut else ())]
+            layout = lay_out(order, self.extents, self.emit.config.lanes, counters, cuts)
             if layout is not None:
                 yield layout
 
@@ -499,6 +243,8 @@ class _Nest:
         depth = emit.depth
         try:
             results = [Folding(fold, emit, layout, self.outer, counters) for fold in folds]
+            if self.is_cut and not all(r.is_same for r in results):
+                raise Unfit
             for part in self.parts(layout, counters, rows):
                 self.enter(part)
                 for fold, result in zip(folds, results, strict=True):
@@ -514,22 +260,23 @@ class _Nest:
         return tiles
 
     def parts(self, layout: Layout, counters: list[IRCounter], rows: int) -> Iterator[Layout]:
-        """The layout, or parts of its first loop one after the other."""
-        number = -(-prod(layout.space) // rows)
-        if number == 1:
+        """The layout, or parts of its outermost loops one after the other."""
+        total = prod(layout.space)
+        if total <= rows:
             yield layout
             return
-        outermost = layout.rows[0]
-        if outermost.counter not in counters or number > outermost.extent:
+        at = next(n for n, d in enumerate(layout.rows) if d.extent > 1)
+        digit = layout.rows[at]
+        if digit.counter not in counters:
             raise Unfit
-        whole = outermost.extent
-        size = whole // number
-        for start in range(0, whole, size):
-            extent = min(size, whole - start)
-            digit = replace(outermost, extent=extent, start=outermost.start + start * outermost.step)
-            ends = outermost.counter is not layout.cut or start + extent == whole
+        size = max(1, rows * digit.extent // total)
+        for start in range(0, digit.extent, size):
+            extent = min(size, digit.extent - start)
+            part = replace(digit, extent=extent, start=digit.start + start * digit.step)
+            ends = digit.counter is not layout.cut or start + extent == digit.extent
             last = layout.last if ends else layout.width
-            yield replace(layout, rows=(digit, *layout.rows[1:]), last=last)
+            found = replace(layout, rows=(*layout.rows[:at], part, *layout.rows[at + 1 :]), last=last)
+            yield from self.parts(found, counters, rows)
 
     # Values
 
@@ -543,6 +290,8 @@ class _Nest:
             needed: tuple[IRValue, ...] = ()
             if isinstance(node, IROp):
                 needed = node.srcs
+            elif isinstance(node, IRBufLoad):
+                needed = tuple(n for n in (node.gate, node.alt) if n is not None)
             elif isinstance(node, IRRegLoad):
                 known = self.known.get(node)
                 if known is None or (isinstance(known, Tile) and self.layout is not self.outer):
@@ -573,6 +322,18 @@ class _Nest:
             case IROp():
                 return operation(self.emit, node, [self.memo[s] for s in node.srcs])
         raise Unfit
+
+    def load(self, node: IRBufLoad) -> Value:
+        """Elements of a tensor, or others where a gate is false."""
+        if node.gate is None:
+            return self.elements(node)
+        gate = self.memo[node.gate]
+        other = Constant(0) if node.alt is None else self.memo[node.alt]
+        return (
+            other
+            if isinstance(gate, Constant) and not gate.bits
+            else self.emit.select(gate, self.elements(node), other)
+        )
 
     def counter(self, node: IRCounter) -> Value:
         """The number of an iteration, as constant rows."""

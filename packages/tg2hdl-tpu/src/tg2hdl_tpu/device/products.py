@@ -5,7 +5,7 @@ Only what tinygrad multiplies in int32 is taken: an int8 product, also with `dty
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -66,6 +66,7 @@ def split_products(
     config: Config,
     steady: Collection[int] = (),
     shared: Collection[int] = (),
+    on_vectors: Callable[[], float | None] = lambda: None,
 ) -> Stages:
     """Return the stages of a kernel.
 
@@ -79,8 +80,10 @@ def split_products(
         Slots of tensors that do not change from run to run.
     shared : collection of int
         Slots of outputs whose last row has elements of others.
+    on_vectors : callable
+        Cycles of the kernel without products, where they are known.
     """
-    splitter = _Splitter(kernel, bounds, config, steady)
+    splitter = _Splitter(kernel, bounds, config, steady, on_vectors)
     tree = splitter.loop(kernel.loop_tree, ())
     factors = frozenset(splitter.factors)
     if not splitter.stages:
@@ -122,9 +125,14 @@ def _stored_as_it_is(rest: KernelIR, product: Product, affine: AffineAnalysis) -
 
 class _Splitter:
     def __init__(
-        self, kernel: KernelIR, bounds: Mapping[int, int], config: Config, steady: Collection[int]
+        self,
+        kernel: KernelIR,
+        bounds: Mapping[int, int],
+        config: Config,
+        steady: Collection[int],
+        on_vectors: Callable[[], float | None],
     ) -> None:
-        self.bounds = bounds
+        self.bounds, self.on_vectors = bounds, on_vectors
         self.planner, self.ranges = Planner(kernel, bounds, config, steady), RangeAnalysis()
         self.kept: list[KernelIR | Shuffle] = []
         self.factors: set[int] = set()
@@ -172,6 +180,9 @@ class _Splitter:
         return [load, IRRegStore(load, found.reg)]
 
     def cost_on_vectors(self, found: Sum, above: tuple[IRCounter, ...]) -> float:
+        known = self.on_vectors()
+        if known is not None:
+            return known
         total = prod(self.bounds[c.axis] for c in (*above, *found.counters))
         inner = next((c for c in reversed(above) if self.bounds[c.axis] > 1), None)
         forms = [

@@ -229,6 +229,57 @@ def test_sixteen_bits_keep_what_eight_lose() -> None:
         np.testing.assert_array_equal(accelerator.golden(sample), expected)
 
 
+def test_sums_of_more_than_32_bits_are_narrowed_after_their_bits_are_dropped() -> None:
+    """The mean of squares of 16-bit codes has 38 bits; a multiplier of 15 takes its highest."""
+    samples = RNG.normal(size=(40, 64)).astype(np.float32)
+    found = tg2hdl.quantize(lambda x: (x * x).mean(-1), samples, activations=16)
+    values = found.evaluate(samples).reshape(-1)
+    exact = np.square(samples.astype(np.float64)).mean(1)
+    np.testing.assert_allclose(values, exact, rtol=1e-3)
+
+
+def test_a_preset_of_widths_has_scales_of_any_value() -> None:
+    samples = RNG.normal(size=(64, 12)).astype(np.float32)
+    preset = tg2hdl.quantize(mlp, samples, weights=9, activations=16)
+    spelled = tg2hdl.quantize(mlp, samples, weight_bits=9, bits=16, requantization="multiplier")
+    assert preset.report == spelled.report
+    np.testing.assert_array_equal(preset.evaluate(samples), spelled.evaluate(samples))
+    assert tg2hdl.quantize(mlp, samples, activations="affine").report != preset.report
+    assert "bits is given twice" in _refused(samples, activations=16, bits=8)
+    assert "weight_bits is given twice" in _refused(samples, weights=9, weight_bits=8)
+    assert "weight_bits=1 is not a width" in _refused(samples, weights=1)
+
+
+@pytest.mark.parametrize("options", [{}, {"requantization": "shift"}, {"weight_rounding": "compensated"}])
+def test_groups_of_weights_have_scales_of_their_own(options: dict[str, str]) -> None:
+    rng = np.random.default_rng(2)
+    w = (rng.normal(size=(16, 5)) * np.repeat([1.0, 0.1, 0.4, 1.5], 4)[:, None]).astype(np.float32)
+    weight = Tensor(w)
+    samples = rng.normal(size=(64, 16)).astype(np.float32) / np.repeat([1.0, 0.1, 0.4, 1.5], 4).astype(np.float32)
+
+    def model(x: Tensor) -> Tensor:
+        return x @ weight
+
+    row, group = (
+        tg2hdl.quantize(model, samples, weights=4, activations=16, group=size, **options) for size in (None, 4)
+    )
+    assert group.report.output_sqnr > row.report.output_sqnr + 4
+    constants = {n.label: n.arg for n in group.graph.nodes if n.op == "const"}
+    codes = next(array for label, array in constants.items() if label.endswith("weight"))
+    assert np.abs(codes).max() == 7
+    accelerator = tg2hdl.compile(group, samples[0], multipliers=2)
+    for sample in samples[:3]:
+        expected = group.reference(*group.quantize_input(sample))
+        np.testing.assert_array_equal(accelerator.golden(sample), expected)
+    np.testing.assert_array_equal(accelerator.simulate(samples[0]).output, accelerator.golden(samples[0]))
+
+
+def test_a_group_that_is_not_a_number_of_weights() -> None:
+    samples = RNG.normal(size=(8, 12)).astype(np.float32)
+    assert "group=1 is not a number of weights with a scale" in _refused(samples, group=1)
+    assert "group=4 is not a number" in _refused(samples, group=4, per_channel=False)
+
+
 def _classifier(x: Tensor) -> Tensor:
     return (x.linear(SQUARE).silu().layernorm().sum(1).linear(SQUARE)).softmax(-1)
 

@@ -109,7 +109,7 @@ def compensated(weights: Array, scale: Array, limit: int, inputs: Array) -> Arra
         moments += np.diag(np.where(diagonal > 0, _DAMPING * diagonal.mean(), 1.0))
         upper = np.linalg.cholesky(np.linalg.inv(moments)).T
         for place in range(rest.shape[1]):
-            step = scale[group, :, 0]
+            step = scale[group, :, place if scale.shape[2] > 1 else 0]
             codes[group, :, place] = np.clip(np.rint(rest[:, place] / step), -limit, limit)
             error = (rest[:, place] - codes[group, :, place] * step) / upper[place, place]
             rest[:, place + 1 :] -= error[:, None] * upper[place, place + 1 :]

@@ -34,6 +34,8 @@ def quantize(
     samples: Any,
     *,
     bits: int | Mapping[str, int] | None = None,
+    weights: int | None = None,
+    activations: int | str | None = None,
     labels: npt.ArrayLike | None = None,
     batched: bool = True,
     sequences: bool = False,
@@ -58,6 +60,12 @@ def quantize(
     bits : int or mapping of str to int, optional
         Width of activations and weights (bits, 2 to 16); 8 unless given.  A mapping gives widths of the weights of
         single layers by the names of the report, as the option `layers`.
+    weights, activations : int, optional
+        A preset such as ``weights=9, activations=16``: widths of both (the options `weight_bits` and `bits`), and a
+        scale of any value for each row of the weights (``requantization="multiplier"``) unless that is given.  Nine
+        bits cost an ECP5 what eight cost.  Further `group` gives groups of a row scales of their own, and
+        ``weight_rounding="compensated"`` rounds weights together.  `activations` may also be the option of that name,
+        ``symmetric`` or ``affine``.
     labels : array of int, optional
         Correct class of each sample, for the accuracies of the report.
     options : QuantizeOptions, optional
@@ -90,6 +98,7 @@ def quantize(
             f"tg2hdl.quantize has no option {unknown[0]!r}",
             hint=f"did you mean {meant[0]}=...?" if meant else "choose one of: " + ", ".join(sorted(known)),
         )
+    further |= _preset(weights, activations, bits, further)
     if bits is not None:
         further["layers" if isinstance(bits, Mapping) else "bits"] = bits
     chosen = replace(options or QuantizeOptions(), **further)
@@ -131,6 +140,23 @@ def quantize(
         made = quantize_graph(graph, [*arrays, *states], chosen, states=len(states))
         model = QuantizedModel(made, names, first)
         return _with_errors(model, arrays, results)
+
+
+def _preset(weights: Any, activations: Any, bits: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for `weights` and `activations`."""
+    found: dict[str, Any] = {} if weights is None else {"weight_bits": weights}
+    if isinstance(activations, str):
+        found["activations"] = activations
+    elif activations is not None:
+        found["bits"] = activations
+    twice = [name for name in found if name in given or (name == "bits" and isinstance(bits, int))]
+    if twice:
+        raise InputError(
+            f"{twice[0]} is given twice", hint="give weights= and activations=, or bits= and weight_bits="
+        )
+    if found.keys() - {"activations"} and "requantization" not in given:
+        found["requantization"] = "multiplier"
+    return found
 
 
 def _run_in_order(

@@ -14,6 +14,7 @@ from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, Quantizer, TensorGraph, TensorNode
 from tg2hdl_quant.graph.builder import IntegerBuilder, weighted_bounds
 from tg2hdl_quant.graph.float_part import FloatPart
+from tg2hdl_quant.graph.group_scales import group_scales, summed_by_group
 from tg2hdl_quant.graph.lowered import Lowered, StoredTensor, WeightTensor
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
@@ -505,10 +506,18 @@ class Lowering:
         bits = self._options.layers.get(name, self._options.weights)
         limit = (1 << (bits - 1)) - 1
         axes = node.arg if self._options.per_channel else tuple(range(rank))
-        scale = weight_scales(weights, axes, limit, self._options.is_shift, search=bits < 6)
-        integers = self._rounding.codes(
-            weights, scale, limit, varying, taken_up, shape, node.arg, self._where_name(number)
+        size = self._group_size(weights.shape, shape, node.arg)
+        if size:
+            scale, factors = group_scales(
+                weights, node.arg[0], size, limit, self._options.is_shift, search=bits < 6
+            )
+        else:
+            scale = weight_scales(weights, axes, limit, self._options.is_shift, search=bits < 6)
+            factors = np.ones((), np.int64)
+        codes = self._rounding.codes(
+            weights, scale * factors, limit, varying, taken_up, shape, node.arg, self._where_name(number)
         )
+        integers = codes * factors
         offset = np.zeros(())
         if np.any(value.offset):
             # A zero point is what rounded weights are multiplied with; features are centred before they are rounded.
@@ -526,11 +535,21 @@ class Lowering:
                 where=self._where_name(number),
                 hint="give samples of a narrower type, such as int8 or float32",
             )
-        stored = self._builder.const(integers, code_type(-limit, limit), weight_node.label)
+        stored = self._builder.const(codes, code_type(-limit, limit), weight_node.label)
         product = self._builder.product(value, Value(stored, scale, -limit, limit), dtype)
-        made = self._builder.summed(product, shape, node.arg, node.label)
+        if size:
+            made = summed_by_group(self._builder, product, shape, node.arg[0], size, factors, node.label)
+        else:
+            made = self._builder.summed(product, shape, node.arg, node.label)
         width = max((-low - 1).bit_length() if low < 0 else 0, high.bit_length()) + 1
         self._weights.append(WeightTensor(name, bits, weights, integers, scale, width))
         step = scale if value.scale.size > 1 else scale * value.scale
         kept = np.squeeze(np.broadcast_to(step, (*step.shape,)), node.arg) if step.ndim else step
         return Sum((Value(made, kept, low, high),), offset, node.shape)
+
+    def _group_size(self, weights: tuple[int, ...], shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+        """Weights that share a scale; 0 where a row does."""
+        size = self._options.group
+        if size is None or len(axes) != 1 or weights[axes[0]] != shape[axes[0]]:
+            return 0
+        return size if shape[axes[0]] > size and shape[axes[0]] % size == 0 else 0

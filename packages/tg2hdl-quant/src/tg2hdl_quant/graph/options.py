@@ -35,6 +35,10 @@ class QuantizeOptions:
         Whether operations without an integer form are computed in float, or refused.
     per_channel : bool
         A scale for each output channel of the weights, or one for all.
+    group : int, optional
+        A scale for each group of so many weights along the axis that is summed, where its length is a multiple: an
+        integer of 4 bits times the scale of the channel.  Fewer bits of weights lose less then; the sum of each group
+        is multiplied by its integer.
     calibration : str
         Name of a registered method that chooses the range of a tensor from samples.
     requantization : {"shift", "multiplier"}, optional
@@ -80,6 +84,7 @@ class QuantizeOptions:
     float_layers: tuple[str, ...] = ()
     allow_float: bool = False
     per_channel: bool = True
+    group: int | None = None
     calibration: str = "minmax"
     requantization: str | None = None
     rounding: str = "half_up"
@@ -113,6 +118,12 @@ class QuantizeOptions:
             ("internal_bits", self.internal_bits, 8, 16),
             ("output_bits", self.output_bits, 8, 16),
         )
+        is_size = isinstance(self.group, int) and not isinstance(self.group, bool) and self.group > 1
+        if self.group is not None and not (is_size and self.per_channel):
+            raise InputError(
+                f"group={self.group!r} is not a number of weights with a scale",
+                hint="give 2 or more, such as group=32, with per_channel=True",
+            )
         for name, value, low, high in limits:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise InputError(f"{name}={value!r} is not a width", hint=f"give {low} to {high} bits")

@@ -239,7 +239,9 @@ def _by_multiplier(
     for term, factor in zip(terms, factors, strict=True):
         node = term.node
         if dropped:
-            node = builder.shifted(builder.cast(node, dtype), dropped)
+            # The sum may be wider than what is left of it.
+            whole = builder.fitting(-term.reach, term.reach, where, dtype.bit_width)
+            node = builder.cast(builder.shifted(builder.cast(node, whole), dropped), dtype)
             if term.reach >> dropped < 1 << 15:
                 node = builder.cast(node, DType.INT16)
         parts.append((node, factor))

@@ -84,7 +84,9 @@ class WeightRounding:
         x = x.reshape(size, -1, terms)
         x = x[:, np.linspace(0, x.shape[1] - 1, min(_ROWS, x.shape[1])).astype(int)]
         matrix = weights.transpose(order).reshape(size, -1, terms)
-        channel = np.broadcast_to(scale, weights.shape).transpose(order).reshape(size, -1, terms)[:, :, :1]
+        channel = np.broadcast_to(scale, weights.shape).transpose(order).reshape(size, -1, terms)
+        if all(np.broadcast_to(scale, weights.shape).strides[a] == 0 for a in axes):
+            channel = channel[:, :, :1]
         found = np.asarray(registry().call(self._method, "round_weights", matrix, channel, limit, x))
         if (
             found.shape != matrix.shape

@@ -255,13 +255,16 @@ def test_groups_of_weights_have_scales_of_their_own(options: dict[str, str]) -> 
     rng = np.random.default_rng(2)
     w = (rng.normal(size=(16, 5)) * np.repeat([1.0, 0.1, 0.4, 1.5], 4)[:, None]).astype(np.float32)
     weight = Tensor(w)
-    samples = rng.normal(size=(64, 16)).astype(np.float32) / np.repeat([1.0, 0.1, 0.4, 1.5], 4).astype(np.float32)
+    samples = rng.normal(size=(64, 16)).astype(np.float32) / np.repeat([1.0, 0.1, 0.4, 1.5], 4).astype(
+        np.float32
+    )
 
     def model(x: Tensor) -> Tensor:
         return x @ weight
 
     row, group = (
-        tg2hdl.quantize(model, samples, weights=4, activations=16, group=size, **options) for size in (None, 4)
+        tg2hdl.quantize(model, samples, weights=4, activations=16, group=size, **options)
+        for size in (None, 4)
     )
     assert group.report.output_sqnr > row.report.output_sqnr + 4
     constants = {n.label: n.arg for n in group.graph.nodes if n.op == "const"}

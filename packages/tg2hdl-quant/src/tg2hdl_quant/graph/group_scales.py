@@ -53,7 +53,13 @@ def group_scales(
 
 
 def summed_by_group(
-    builder: IntegerBuilder, product: int, shape: tuple[int, ...], axis: int, size: int, factors: Array, label: str
+    builder: IntegerBuilder,
+    product: int,
+    shape: tuple[int, ...],
+    axis: int,
+    size: int,
+    factors: Array,
+    label: str,
 ) -> int:
     """Sum of products over an axis: that of each group, times its factor."""
     dtype = builder.nodes[product].dtype

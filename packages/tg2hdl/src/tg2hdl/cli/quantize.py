@@ -72,7 +72,9 @@ Examples:
 )
 @click.option("--allow-float", is_flag=True, help="Compute what has no integer form in float.")
 @click.option("--per-tensor", is_flag=True, help="One scale for the weights of a layer.")
-@click.option("--group", type=int, help="A scale for each group of so many weights along the axis that is summed.")
+@click.option(
+    "--group", type=int, help="A scale for each group of so many weights along the axis that is summed."
+)
 @click.option("--calibration", default="minmax", show_default=True, help="Method that chooses ranges.")
 @click.option(
     "--requantization",

@@ -119,8 +119,8 @@ def table(record: dict[str, Any]) -> str:
         "# Loops on the chip",
         "",
         f"`python benchmarks/sequencers/loop.py`, {record['date']}, "
-        f"{', '.join(f'{k} {v}' for k, v in record['versions'].items())}. Results that equal those of the golden model in "
-        "every bit; each start takes the predicted cycles.",
+        f"{', '.join(f'{k} {v}' for k, v in record['versions'].items())}. Results that equal those of the golden model "
+        "in every bit; each start takes the predicted cycles.",
         "",
         "| model | cycles of a run | of the loop | results | amaranth | levelized | netlist | LUTs, flip-flops more |",
         "|---|---|---|---|---|---|---|---|",

@@ -141,8 +141,8 @@ def table(record: dict[str, Any]) -> str:
         "# Presets of `tg2hdl.quantize` on a language model",
         "",
         "`python benchmarks/stories/presets.py`: the model of fairy tales of `tg2hdl demo --data story`, context "
-        f"{CONTEXT}; {record['calibrated']} positions calibrate, {record['measured_on']} others are measured; all of it "
-        f"is integers. {record['measured']}, {', '.join(f'{k} {v}' for k, v in record['versions'].items())}.",
+        f"{CONTEXT}; {record['calibrated']} positions calibrate, {record['measured_on']} others are measured; all of "
+        f"it is integers. {record['measured']}, {', '.join(f'{k} {v}' for k, v in record['versions'].items())}.",
         "",
         "| options of `quantize` | divergence from float32, nats a token | same likeliest token | kbit of weights |",
         "|---|---|---|---|",

@@ -305,8 +305,8 @@ class QuantizerDef:
         on samples (float64, one axis, the smallest and the largest among them).  Deterministic.
     round_weights : Factory, optional
         ``(weights, scale, limit, inputs) -> codes``: whole numbers within ``+-limit`` for weights of shape (groups,
-        outputs, terms), with `scale` of shape (groups, outputs, 1); `inputs` are what the weights were multiplied with
-        on samples, of shape (groups, rows, terms).  Deterministic.
+        outputs, terms), with `scale` of shape (groups, outputs, 1), or of one for each weight with `group=`; `inputs`
+        are what the weights were multiplied with on samples, of shape (groups, rows, terms).  Deterministic.
     equalize : Factory, optional
         ``(activations, weights) -> factors``: what each channel between layers is divided by, and the weights that read
         it multiplied with; from the largest magnitudes of each channel on samples and of those weights.  Positive,

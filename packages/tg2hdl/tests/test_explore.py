@@ -157,12 +157,12 @@ def test_what_fits_nothing_says_what_is_short(monkeypatch):
         (
             {"goal": "cheapest"},
             "goal 'cheapest' is unknown\n"
-            "  hint: choose one of: latency, interval, fastest, area, block-ram, smallest",
+            "  hint: choose one of: latency, interval, fastest, area, multipliers, block-ram, smallest",
         ),
         (
             {"limits": {"power": 1}},
             "limit 'power' is unknown\n"
-            "  hint: choose among: latency, interval, fastest, area, block-ram, rate",
+            "  hint: choose among: latency, interval, fastest, area, multipliers, block-ram, rate",
         ),
         ({"limits": {"rate": 0}}, "limit rate=0 is not a positive number\n  hint: give a number above 0"),
         (

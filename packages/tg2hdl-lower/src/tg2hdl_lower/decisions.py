@@ -4,12 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from math import inf
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tg2hdl_ir.records import OPTIONAL
 
-__all__ = ["LARGEST_RATIO", "Alternative", "Cost", "Decision", "decide", "most_cycles"]
+__all__ = [
+    "LARGEST_RATIO",
+    "LUTS_PER_BLOCK",
+    "LUTS_PER_SPARED",
+    "PREFERENCES",
+    "SLOWER",
+    "Alternative",
+    "Cost",
+    "Decision",
+    "Trials",
+    "decide",
+    "luts_per_block",
+    "most_cycles",
+]
+
+PREFERENCES = MappingProxyType(
+    {
+        "latency": "clock cycles from start to done",
+        "multipliers": "hardware multipliers",
+        "block-ram": "block RAMs",
+        "area": "LUTs",
+    }
+)
+"""What a design shall have the least of, by the names of the goals of an exploration."""
+
+SLOWER = 1.25
+"""Largest ratio of cycles to the fewest ones at which an alternative is taken for what the user prefers."""
 
 LARGEST_RATIO = MappingProxyType(
     {
@@ -20,12 +47,16 @@ LARGEST_RATIO = MappingProxyType(
         # Of the whole timeline.
         "product cut": 0.99,
         "start-at-bias": 1.0,
+        "smaller budget": 1.0,
         "fixed starts": 0.995,
         "shared core": 1.1,
         "followers": 1.01,
+        # Of the steps of all kernels.
         "another placing order": 0.99,
         # Only compared with one another.
         "tiles": 1.0,
+        "interleaved outputs": 1.0,
+        "warm-up iterations": 1.0,
         "time-shared multipliers": 0.85,
         "chained accumulator": 0.95,
         "lower-latency unit": 0.8,
@@ -33,15 +64,45 @@ LARGEST_RATIO = MappingProxyType(
 )
 """Largest ratio of cycles after a change to those before it, at which the change is worth its area or its clock.
 
-All cost area: a kernel with its buffer and control, a counter with compared registers, multiplexers.  A chained
+Most cost area: a kernel with its buffer and control, a counter with compared registers, multiplexers.  A chained
 accumulator and a lower-latency unit may lower Fmax by as much.  Shared cores and followers save area, so that they may
-take more cycles.
+take more cycles: their ratio is above 1.
 """
 
+LUTS_PER_BLOCK = 400
+"""LUTs that are worth a block RAM: about the ratio of both in the parts of an ECP5."""
 
-def most_cycles(change: str, before: float) -> float:
-    """Most cycles after a change of `LARGEST_RATIO` with which it is accepted, given those before it."""
-    return LARGEST_RATIO[change] * before
+LUTS_PER_SPARED = 200
+"""LUTs that a ROM in LUTs may take for each block RAM that it spares; designs are short of both."""
+
+
+def most_cycles(change: str, before: float, prefer: str = "latency") -> float:
+    """Most cycles after a change with which it may be accepted, given those before it.
+
+    Parameters
+    ----------
+    change : str
+        Key of `LARGEST_RATIO`.
+    before : float
+        Cycles.
+    prefer : str
+        Key of `PREFERENCES`; a change may take more cycles if it has less of something else.
+    """
+    ratio = LARGEST_RATIO[change]
+    return (ratio if prefer == "latency" else max(ratio, SLOWER)) * before
+
+
+def luts_per_block(prefer: str, *, moved: bool = False) -> float:
+    """LUTs that are worth a block RAM to a user.
+
+    Parameters
+    ----------
+    prefer : str
+        Key of `PREFERENCES`.
+    moved : bool
+        Whether a ROM is made of the LUTs.
+    """
+    return {"block-ram": inf, "area": 1.0}.get(prefer, LUTS_PER_SPARED if moved else LUTS_PER_BLOCK)
 
 
 @dataclass(frozen=True)
@@ -53,7 +114,7 @@ class Cost:
     cycles : int
         Clock cycles from start to done; for lanes those of the steps.
     multipliers : int
-        Multipliers of the kernel that has the most of them.
+        Multipliers of the kernel that has the most of them; of a design all.
     units : int
         Floating-point and other pipelined units of all kernels.
     memory_bits : int
@@ -61,7 +122,7 @@ class Cost:
     interval : int
         Cycles from a run to the next one, of a design whose runs overlap.
     block_rams : int, optional
-        Of a design, in the family's blocks.
+        In the family's blocks; of a design, and of kernels where the user prefers few.
     luts : int, optional
         Of a design, estimated where `explain` asks for it.
     fmax : float, optional
@@ -76,6 +137,11 @@ class Cost:
     block_rams: int | None = field(default=None, metadata=OPTIONAL)
     luts: int | None = field(default=None, metadata=OPTIONAL)
     fmax: float | None = field(default=None, metadata=OPTIONAL)
+
+    @property
+    def time(self) -> tuple[int, int]:
+        """Cycles from a run to the next one, and those from start to done: the order of costs of a design by time."""
+        return self.interval or self.cycles, self.cycles
 
     def format(self) -> str:
         """All figures that are known, in words."""
@@ -155,6 +221,149 @@ class Decision:
 
 _T = TypeVar("_T")
 
+_FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
+    "multipliers": (("multipliers", "multipliers"),),
+    "block-ram": (("block_rams", "block RAMs"), ("memory_bits", "memory bits")),
+    "area": (("luts", "LUTs"), ("units", "pipelined units")),
+}
+"""Fields of `Cost` and their names by preference; the first one that is known of all alternatives counts."""
+
+
+class Trials(Generic[_T]):
+    """The alternatives of a decision, and the rule that takes one of them.
+
+    A change is accepted if it takes at most `most_cycles`, and fewer than the form without it unless it saves area.  Of
+    several the one with the fewest cycles is taken, and of equal ones the first.  With another preference it is the
+    alternative with the least of that, among those with at most `SLOWER` times the fewest cycles.
+
+    Parameters
+    ----------
+    rewrite, place, scope : str
+        As of `Decision`.
+    change : str
+        Key of `LARGEST_RATIO`.
+    before : Alternative
+        The form without the change; any trial with a cost is better than one without.
+    form : object
+        That form.
+    prefer : str
+        Key of `PREFERENCES`.
+    """
+
+    def __init__(
+        self,
+        rewrite: str,
+        place: str,
+        change: str,
+        before: Alternative,
+        form: _T,
+        *,
+        prefer: str = "latency",
+        scope: str = "kernel",
+    ) -> None:
+        self._rewrite, self._place, self._scope = rewrite, place, scope
+        self._change, self._prefer = change, prefer
+        self._alternatives = [before]
+        self._forms: list[_T | None] = [form]
+
+    def offer(self, alternative: Alternative, form: _T | None) -> None:
+        """Add an alternative.
+
+        Parameters
+        ----------
+        alternative : Alternative
+        form : object
+            None where it is not eligible.
+        """
+        self._alternatives.append(alternative)
+        self._forms.append(form)
+
+    @property
+    def taken(self) -> int:
+        """Number of the alternative that is taken, so far."""
+        fastest, costs = self._fastest(), self._costs()
+        if self._prefer == "latency" or not costs:
+            return fastest
+        near = self._near(costs)
+        figures = _figures(near, self._prefer)[1]
+        return min(near, key=lambda n: (figures[n], n != fastest, costs[n].cycles, n))
+
+    @property
+    def best(self) -> _T:
+        """The form that is taken, so far."""
+        found = self._forms[self.taken]
+        assert found is not None or self.taken == 0, "it is eligible"
+        return found  # type: ignore[return-value]
+
+    @property
+    def most(self) -> float:
+        """Cycles above which no further trial is taken."""
+        costs = self._costs()
+        if self._prefer != "latency" and costs:
+            return SLOWER * min(cost.cycles for cost in costs.values())
+        fastest = self._fastest()
+        return costs[fastest].cycles - 1 if fastest else self._limit()
+
+    def decision(self, taken: str = "", left: str = "") -> Decision:
+        """The decision, with all alternatives.
+
+        Parameters
+        ----------
+        taken, left : str
+            Reason for a change with the fewest cycles, and for none; the rule in words unless given.
+        """
+        number, fastest = self.taken, self._fastest()
+        why = (taken if number else left) if number == fastest else ""
+        alternatives = tuple(self._alternatives)
+        return Decision(self._rewrite, self._place, alternatives, number, why or self._why(), self._scope)
+
+    def _costs(self) -> dict[int, Cost]:
+        """Costs of the alternatives that may be taken, by number."""
+        pairs = enumerate(zip(self._alternatives, self._forms, strict=True))
+        return {n: a.cost for n, (a, form) in pairs if a.cost is not None and (n == 0 or form is not None)}
+
+    def _limit(self) -> float:
+        before, ratio = self._alternatives[0].cost, LARGEST_RATIO[self._change]
+        if before is None:
+            return inf
+        limit = most_cycles(self._change, before.cycles)
+        return limit if ratio > 1 else min(limit, before.cycles - 1)
+
+    def _fastest(self) -> int:
+        taken, most = 0, self._limit()
+        for number, cost in self._costs().items():
+            if number and cost.cycles <= most:
+                taken, most = number, cost.cycles - 1
+        return taken
+
+    def _near(self, costs: dict[int, Cost]) -> dict[int, Cost]:
+        most = SLOWER * min(cost.cycles for cost in costs.values())
+        return {n: cost for n, cost in costs.items() if cost.cycles <= most}
+
+    def _why(self) -> str:
+        before, taken, costs = self._alternatives[0].cost, self.taken, self._costs()
+        if taken != self._fastest():
+            name = _figures(self._near(costs), self._prefer)[0]
+            fewest = min(cost.cycles for cost in costs.values())
+            return f"the fewest {name} of those with at most {SLOWER:g} x {fewest:,} cycles"
+        if before is None:
+            return "the form without it cannot be planned" if taken else "it cannot be planned"
+        ratio = LARGEST_RATIO[self._change]
+        rule = "fewer cycles" if ratio == 1 else f"at most {ratio:g} x {before.cycles:,} cycles"
+        if taken:
+            return f"{'it saves area' if ratio > 1 else 'the fewest cycles'}, and {rule} are accepted"
+        known = any(alternative.cost is not None for alternative in self._alternatives[1:])
+        return f"only {rule} are accepted" if known else "no other form was planned"
+
+
+def _figures(costs: dict[int, Cost], prefer: str) -> tuple[str, dict[int, int]]:
+    """Name of the figure that a user prefers to be small, and that of each alternative by number."""
+    for name, words in _FIGURES[prefer]:
+        found = {number: getattr(cost, name) for number, cost in costs.items()}
+        if None not in found.values():
+            return words, found
+    raise AssertionError("the last figure of each preference is always known")
+
 
 def decide(
     rewrite: str,
@@ -163,17 +372,23 @@ def decide(
     before: Alternative,
     trials: Iterable[tuple[Alternative, _T | None]],
     scope: str = "kernel",
+    *,
+    prefer: str = "latency",
 ) -> tuple[_T | None, Decision]:
-    """Take the trial with the fewest cycles, if `most_cycles` allows it; the first of equal ones.
+    """Take one of some trials by the rule of `Trials`.
 
     Parameters
     ----------
+    rewrite, place, scope : str
+        As of `Decision`.
     change : str
         Key of `LARGEST_RATIO`.
     before : Alternative
-        The form without the change; any trial with a cost is better than one without.
+        The form without the change.
     trials : iterable of (Alternative, object)
         Forms, and the object to return; a trial whose object is None is not eligible.
+    prefer : str
+        Key of `PREFERENCES`.
 
     Returns
     -------
@@ -181,25 +396,7 @@ def decide(
         Of the trial that was taken; None for the form without the change.
     decision : Decision
     """
-    limit = float("inf") if before.cost is None else most_cycles(change, before.cost.cycles)
-    best, taken = None, 0
-    fewest = limit if before.cost is None else min(limit, before.cost.cycles - 1)
-    alternatives = [before]
+    found: Trials[_T | None] = Trials(rewrite, place, change, before, None, prefer=prefer, scope=scope)
     for alternative, made in trials:
-        alternatives.append(alternative)
-        if made is not None and alternative.cost is not None and alternative.cost.cycles <= fewest:
-            best, taken, fewest = made, len(alternatives) - 1, alternative.cost.cycles - 1
-    why = _why(change, alternatives, taken)
-    return best, Decision(rewrite, place, tuple(alternatives), taken, why, scope)
-
-
-def _why(change: str, alternatives: list[Alternative], taken: int) -> str:
-    before = alternatives[0].cost
-    if before is None:
-        return "the form without it cannot be planned" if taken else "it cannot be planned"
-    ratio = LARGEST_RATIO[change]
-    rule = f"at most {ratio:g} x {before.cycles:,} cycles" if ratio < 1 else "fewer cycles"
-    costs = [a.cost.cycles for a in alternatives[1:] if a.cost is not None]
-    if taken:
-        return f"the fewest cycles, and {rule} are accepted"
-    return f"only {rule} are accepted" if costs else "no other form was planned"
+        found.offer(alternative, made)
+    return found.best, found.decision()

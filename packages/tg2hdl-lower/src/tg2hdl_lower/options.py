@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_lower.decisions import PREFERENCES
 from tg2hdl_lower.families import family_named
 
 __all__ = ["LowerOptions", "Timing"]
@@ -48,6 +49,9 @@ class LowerOptions:
         and the golden model then does the same.  It is the only option that may change a number.
     target : str
         Family that units and stages are selected for; ``generic`` works everywhere.
+    prefer : {"latency", "multipliers", "block-ram", "area"}
+        What the design shall have the least of: cycles, or hardware multipliers, block RAMs or LUTs where that costs at
+        most a quarter more cycles in each decision (`tg2hdl_lower.decisions`).
     units : mapping of str to str
         Op name to the name of the arithmetic unit to use.
     stage_levels : int
@@ -71,6 +75,7 @@ class LowerOptions:
     reduce_unroll_factor: int = 1
     float_order: str = "strict"
     target: str = "generic"
+    prefer: str = "latency"
     units: Mapping[str, str] = field(default_factory=dict)
     stage_levels: int = 0
     read_latency: int = 0
@@ -126,6 +131,10 @@ class LowerOptions:
         if self.float_order not in ("strict", "relaxed"):
             raise InputError(
                 f"float_order={self.float_order!r} is unknown", hint='choose "strict" or "relaxed"'
+            )
+        if self.prefer not in PREFERENCES:
+            raise InputError(
+                f"prefer={self.prefer!r} is unknown", hint=f"choose {', '.join(map(repr, PREFERENCES))}"
             )
         wanted = self.multipliers
         if wanted is not None and (not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1):

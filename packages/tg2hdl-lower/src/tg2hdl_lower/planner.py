@@ -20,7 +20,7 @@ from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.dataflow.leaf_builder import build_dataflow
 from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cycles
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, decide, most_cycles
 from tg2hdl_lower.lanes.interleavings import Tiles, interleavings
 from tg2hdl_lower.memory.demand import Interval as StepInterval
 from tg2hdl_lower.memory.layout import Layout
@@ -143,7 +143,12 @@ class PreparedKernel:
             names = ", ".join(sorted(shorter.values()))
             fewer = trial if _longest(trial) < _longest(plan) else None
             made, decision = decide(
-                "units", flat.name, "lower-latency unit", first, [(_alternative(names, trial), fewer)]
+                "units",
+                flat.name,
+                "lower-latency unit",
+                first,
+                [(_alternative(names, trial), fewer)],
+                prefer=options.prefer,
             )
             if made is not None:
                 note = f"lower-latency units shorten accumulator stalls: {names}"
@@ -194,7 +199,6 @@ def _decided(plan: HardwarePlan, decision: Decision) -> HardwarePlan:
     return replace(plan, decisions=(*plan.decisions, decision))
 
 
-_Tried: TypeAlias = tuple[Alternative, HardwarePlan]
 _FlowKey: TypeAlias = tuple[KernelIR, bool, str]
 """Kernel with its loops chosen, whether a sum is chained, and units by op."""
 
@@ -362,15 +366,21 @@ class Planning:
         plan = self.finished(flat)
         if plan.ii == 1 or not self.info.floats or self.waits_for_multipliers(plan):
             return plan
-        tried = [(_alternative("one output at a time", plan), plan)]
-        best = self._interleaved(flat, plan, tried)
-        taken = next(n for n, (_, trial) in enumerate(tried) if trial is best)
-        why = "it hides the latency of the sums" if taken else "no interleaving takes fewer cycles"
-        alternatives = tuple(alternative for alternative, _ in tried)
-        return _decided(best, Decision("interleave", flat.name, alternatives, taken, why))
+        trials = self._trials("interleave", "interleaved outputs", "one output at a time", flat, plan)
+        self._interleave(flat, plan, trials)
+        return _decided(
+            trials.best,
+            trials.decision("it hides the latency of the sums", "no interleaving takes fewer cycles"),
+        )
 
-    def _interleaved(self, flat: KernelIR, plan: HardwarePlan, tried: list[_Tried]) -> HardwarePlan:
-        best = plan
+    def _trials(
+        self, rewrite: str, change: str, name: str, flat: KernelIR, plan: HardwarePlan
+    ) -> Trials[HardwarePlan]:
+        before = _alternative(name, plan)
+        return Trials(rewrite, flat.name, change, before, plan, prefer=self.options.prefer)
+
+    def _interleave(self, flat: KernelIR, plan: HardwarePlan, trials: Trials[HardwarePlan]) -> None:
+        """Offer plans with interleaved outputs, until one has an II of 1."""
         # The accumulators are then a memory, whose reading may take a cycle that a register does not.
         candidates = dict.fromkeys(
             tiles
@@ -378,21 +388,20 @@ class Planning:
             for tiles in interleavings(flat, self.info, plan.ii + more)
         )
         for tiles in candidates:
-            best = self._shorter(best, flat, tiles, tried)
-            if best.ii == 1 or self.waits_for_multipliers(best):
-                return best
+            self._offer(flat, tiles, trials)
+            if trials.best.ii == 1 or self.waits_for_multipliers(trials.best):
+                return
         # With too few outputs for an II of 1, as many as there are make it shorter.
         ports = {i: self.memories.read_ports(i) for i in self.memories.layouts}
         for rounds in range(max(2, least_ii(plan, ports).cycles), MAX_ROUNDS + 1):
-            before = best
+            before = trials.best
             for tiles in interleavings(flat, self.info, -(-(plan.ii + 1) // rounds))[:FEW_TILES]:
-                best = self._shorter(best, flat, tiles, tried)
-            if best is not before:
+                self._offer(flat, tiles, trials)
+            if trials.best is not before:
                 break
-        return best
 
-    def _shorter(self, best: HardwarePlan, flat: KernelIR, tiles: Tiles, tried: list[_Tried]) -> HardwarePlan:
-        """The better one of a plan and that with these outputs interleaved."""
+    def _offer(self, flat: KernelIR, tiles: Tiles, trials: Trials[HardwarePlan]) -> None:
+        """Offer the plan with these outputs interleaved."""
         if (flat, tiles) not in self.tiled:
             kernel = flat
             for axis, tile in tiles:
@@ -401,8 +410,7 @@ class Planning:
         trial = self.finished(self.tiled[flat, tiles])
         described = "interleaved outputs: " + " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)
         trial = replace(trial, notes=(*trial.notes, described))
-        tried.append((_alternative(described, trial), trial))
-        return trial if _longest(trial) < _longest(best) else best
+        trials.offer(_alternative(described, trial), trial)
 
     def chaining(self, flat: KernelIR, plan: HardwarePlan) -> HardwarePlan:
         """A plan with a shorter recurrence of float sums, if it takes much fewer cycles; the given one otherwise."""
@@ -410,7 +418,7 @@ class Planning:
         if not self.info.floats or len(plan.leaves) > 1 or limited:
             return plan
         change = "chained accumulator"
-        least = most_cycles(change, _longest(plan))
+        least = most_cycles(change, _longest(plan), self.options.prefer)
         circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)
         waits = any(isinstance(plan.nodes[n], UnitOp) for n in circular)
         if not waits or least < replace(plan, kernel=flat).steps({v.name: v.high for v in flat.variables}):
@@ -418,7 +426,9 @@ class Planning:
         trial = replace(self, chained=True).interleaved(flat)
         before = _alternative("a register follows the unit of a sum", plan)
         after = _alternative("the sum comes back to its unit without a register", trial)
-        made, decision = decide("chain", flat.name, change, before, [(after, trial)])
+        made, decision = decide(
+            "chain", flat.name, change, before, [(after, trial)], prefer=self.options.prefer
+        )
         if made is None:
             return _decided(plan, decision)
         note = "a sum comes back to its unit without a register, as that takes fewer cycles"
@@ -426,22 +436,27 @@ class Planning:
 
     def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
         """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan."""
-        best, taken = (flat, plan), 0
-        tried = [_alternative("no warm-up iterations", plan)]
-        for early, kernel in with_warm_up(flat, self.info):
+        before = _alternative("no warm-up iterations", plan)
+        trials = Trials(
+            "lead-in", flat.name, "warm-up iterations", before, (flat, plan), prefer=self.options.prefer
+        )
+        offers = list(with_warm_up(flat, self.info))
+        for early, kernel in offers:
             trial = self.interleaved(kernel)
             counts = " and ".join(f"{count} of i{axis}" for axis, count in early.items())
-            tried.append(_alternative(f"warm-up iterations: {counts}", trial))
-            if _longest(trial) < _longest(best[1]):
-                note = (
-                    f"warm-up iterations whose results are discarded fill the line buffers: {counts}; "
-                    f"a step would take {plan.ii} cycles without them"
-                )
-                best, taken = (kernel, replace(trial, notes=(*trial.notes, note))), len(tried) - 1
-        if len(tried) == 1:
-            return best
-        why = "line buffers replace reads" if taken else "the further rows take more cycles than the reads"
-        return best[0], _decided(best[1], Decision("lead-in", flat.name, tuple(tried), taken, why))
+            note = (
+                f"warm-up iterations whose results are discarded fill the line buffers: {counts}; "
+                f"a step would take {plan.ii} cycles without them"
+            )
+            after = _alternative(f"warm-up iterations: {counts}", trial)
+            trials.offer(after, (kernel, replace(trial, notes=(*trial.notes, note))))
+        if not offers:
+            return flat, plan
+        best, made = trials.best
+        decision = trials.decision(
+            "line buffers replace reads", "the further rows take more cycles than the reads"
+        )
+        return best, _decided(made, decision)
 
 
 def _too_few_multipliers(budget: MultiplierBudget, where: str) -> BudgetError:

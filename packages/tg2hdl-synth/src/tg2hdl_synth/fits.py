@@ -19,7 +19,7 @@ from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_top import Design, TopModule
 from tg2hdl_top.memory_blocks import memory_blocks
 
-__all__ = ["Fit", "check_weights_fit", "component_fits", "design_fits"]
+__all__ = ["Fit", "check_weights_fit", "component_fits", "design_fits", "luts_and_clock"]
 
 _LUT_BITS = 16
 """Bits that a LUT can hold."""
@@ -132,6 +132,16 @@ def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> F
     if estimate.comb > chosen.lut or estimate.ff > chosen.ff:
         hint = "compile with fewer multipliers: lanes take most of the LUTs and flip-flops"
     return Fit(part, needs, has, estimate.fmax, tuple(lines), hint)
+
+
+def luts_and_clock(design: Design) -> tuple[int, float] | None:
+    """Estimated LUTs and clock (MHz) on the largest part of the family; None where the block RAMs are too many."""
+    options = design.options
+    largest = max(
+        (part for part in known_parts() if part.family == options.target), key=lambda part: part.lut
+    )
+    fit = design_fits(design, largest.name, pack_registers=options.family.pack_registers)
+    return None if fit.fmax is None else (fit.needs["lut"], fit.fmax)
 
 
 def _weights(program: ProgramIR) -> list[ProgramBuffer]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from tg2hdl_ir.plugins.descriptors import FamilyDef
@@ -15,7 +15,7 @@ from tg2hdl_lower.plan.accesses import Store
 from tg2hdl_top.design import Design
 from tg2hdl_top.ports import writes_elements
 
-__all__ = ["memory_blocks"]
+__all__ = ["lane_enables", "memory_blocks", "planned_blocks"]
 
 
 def memory_blocks(design: Design, family: FamilyDef | None = None, *, packed: bool = False) -> dict[str, int]:
@@ -44,6 +44,24 @@ def memory_blocks(design: Design, family: FamilyDef | None = None, *, packed: bo
             continue
         lane = lane_enables(memory, design, members.get(memory.name, (memory.name,)))
         use = replace(memory.use, words=memory.depth, lane=lane)
+        found[memory.name] = kind_named(memory.kind).area(use, family, len(memory.ports)).bram
+    return found
+
+
+def planned_blocks(
+    memories: Iterable[MemoryPlan], plans: Sequence[HardwarePlan], family: FamilyDef
+) -> dict[str, int]:
+    """Block RAMs of the memories of planned calls by name, as far as they are known before the design is.
+
+    Parameters
+    ----------
+    plans : sequence of HardwarePlan
+        By call.
+    """
+    found = {}
+    for memory in memories:
+        single = any(_writes_lanes(plans[call], buffer) for call, buffer in memory.slots)
+        use = replace(memory.use, lane=memory.dtype.bit_width if single and memory.layout.lanes > 1 else 0)
         found[memory.name] = kind_named(memory.kind).area(use, family, len(memory.ports)).bram
     return found
 

@@ -12,7 +12,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
-from tg2hdl_lower.decisions import most_cycles
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, most_cycles
 from tg2hdl_lower.follower import plan_follower
 from tg2hdl_lower.lanes.candidates import multiplications
 from tg2hdl_lower.loop_orders import plan_orders
@@ -117,7 +117,7 @@ def _placed(
 
     trials = {sparing: placed(sparing) for sparing in settings}
     sparing = min(trials, key=lambda each: _program_cost(program, *trials[each]))
-    choices, layouts = _relieved(program, trials[sparing], partial(placed, sparing))
+    (choices, layouts), first = _relieved(program, trials[sparing], partial(placed, sparing), options)
 
     options = with_held_operands(options, [call.kernel for call in program.calls])
 
@@ -135,10 +135,11 @@ def _placed(
     ) -> HardwarePlan:
         choice = choices[number]
         planned = _planned(choice.kernel, options, frozenset(shared), arguments(number, other))
-        if choice.decision is None:
+        decided = tuple(d for d in (first.get(number), choice.decision) if d is not None)
+        notes = () if choice.decision is None else (choice.why,)
+        if not decided:
             return planned
-        notes, decisions = (choice.why, *planned.notes), (choice.decision, *planned.decisions)
-        return replace(planned, notes=notes, decisions=decisions)
+        return replace(planned, notes=(*notes, *planned.notes), decisions=(*decided, *planned.decisions))
 
     plans = [plan(number) for number in range(len(program.calls))]
     shared: set[str] = set()
@@ -210,22 +211,34 @@ def _planned(
     return remembered(("plan", shared, *key), lambda: prepared.plan(shared))
 
 
-def _relieved(program: ProgramIR, best: _Lanes, placed: Callable[[tuple[int, ...]], _Lanes]) -> _Lanes:
-    """Let kernels that wait for the layouts of others choose before them, where the program takes fewer cycles then."""
+def _relieved(
+    program: ProgramIR,
+    best: _Lanes,
+    placed: Callable[[tuple[int, ...]], _Lanes],
+    options: CompileOptions,
+) -> tuple[_Lanes, dict[int, Decision]]:
+    """Let kernels that wait for the layouts of others choose before them, where the program takes fewer cycles then.
+
+    The decisions are by call.
+    """
 
     def cycles(trial: _Lanes) -> int:
         return sum(choice.cycles for choice in trial[0].values())
 
+    change = "another placing order"
     first: tuple[int, ...] = ()
+    decisions: dict[int, Decision] = {}
     waits = {n: c.cycles - c.least for n, c in best[0].items() if c.least}
     for number in sorted(waits, key=lambda n: -waits[n])[:MOST_RELIEVED]:
-        limit = most_cycles("another placing order", cycles(best))
-        if cycles(best) - waits[number] > limit:
+        if cycles(best) - waits[number] > most_cycles(change, cycles(best)):
             break
-        trial = placed((*first, number))
-        if cycles(trial) <= limit:
-            best, first = trial, (*first, number)
-    return best
+        name, trial = program.calls[number].kernel.name, placed((*first, number))
+        before = Alternative("after kernels with more products", Cost(cycles(best)), "steps of all kernels")
+        trials = Trials("choose-layouts", name, change, before, best, prefer=options.prefer)
+        trials.offer(Alternative("before the others", Cost(cycles(trial)), before.note), trial)
+        best, first = trials.best, (*first, number) if trials.taken else first
+        decisions[number] = trials.decision()
+    return best, decisions
 
 
 def _place(

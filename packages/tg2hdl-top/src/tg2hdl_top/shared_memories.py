@@ -9,10 +9,9 @@ from itertools import combinations, count
 from math import log2
 
 from tg2hdl_ir.plugins.descriptors import FamilyDef
-from tg2hdl_lower.decisions import Alternative, Decision
+from tg2hdl_lower.decisions import Alternative, Decision, luts_per_block
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.array import MemoryArray, joined_array
-from tg2hdl_lower.memory.blocks import LUTS_PER_BLOCK
 from tg2hdl_lower.memory.choose import with_kind
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
 from tg2hdl_lower.memory.lut import luts_of_rom
@@ -25,9 +24,6 @@ from tg2hdl_top.region_places import RegionPlaces
 from tg2hdl_top.sequencer.plan import read_use, write_use
 
 __all__ = ["with_shared_memories"]
-
-LUTS_PER_SPARED = 200
-"""LUTs that a ROM in LUTs may take for each block RAM that it spares; designs are short of both."""
 
 MOST_WORDS_IN_LUTS = 256
 """Words of a ROM in LUTs."""
@@ -86,9 +82,9 @@ class _Joined:
     blocks: int
     luts: float
 
-    @property
-    def cost(self) -> float:
-        return self.blocks + self.luts / LUTS_PER_BLOCK
+    def cost(self, prefer: str) -> float:
+        """Block RAMs, with the LUTs that are worth one."""
+        return self.blocks + self.luts / luts_per_block(prefer)
 
 
 def with_shared_memories(design: Design) -> Design:
@@ -101,14 +97,16 @@ def with_shared_memories(design: Design) -> Design:
         return design
     search = _Search(design)
     tables, groups = search.best()
-    if not tables and not any(search.improves(g) for g in groups):
-        return design
-    return search.applied(groups, tables)
+    if tables or any(search.improves(g) for g in groups):
+        return search.applied(groups, tables)
+    refused = search.refused()
+    return design if refused is None else replace(design, decisions=(*design.decisions, refused))
 
 
 class _Search:
     def __init__(self, design: Design) -> None:
         self.design = design
+        self.prefer = design.options.prefer
         self.family: FamilyDef = family_named(design.options.target)
         self.places = RegionPlaces(design)
         self.times = run_times(design)
@@ -149,15 +147,14 @@ class _Search:
 
     def best(self) -> tuple[dict[str, int], list[list[_Unit]]]:
         """ROMs that are made of LUTs, with how many, and the other units in groups that share a memory."""
-        few = sum(unit.blocks for unit in self.units) < BLOCKS_TO_SPARE
+        few = sum(unit.blocks for unit in self.units) < BLOCKS_TO_SPARE and self.prefer != "block-ram"
         luts = {} if few else {unit.memory.name: _luts_of_table(unit) for unit in self.units}
         ways = []
         for most in _TABLES if any(luts.values()) else (0,):
             tables = {name: count for name, count in luts.items() if 0 < count <= most}
             groups = self.groups([unit for unit in self.units if unit.memory.name not in tables])
-            ways.append(
-                (sum(map(self._cost, groups)) + sum(tables.values()) / LUTS_PER_SPARED, tables, groups)
-            )
+            spared = sum(tables.values()) / luts_per_block(self.prefer, moved=True)
+            ways.append((sum(map(self._cost, groups)) + spared, tables, groups))
         return min(ways, key=lambda way: way[0])[1:]
 
     def groups(self, units: Sequence[_Unit]) -> list[list[_Unit]]:
@@ -185,7 +182,7 @@ class _Search:
             before = self._cost(group) + sum(map(self._cost, rest))
             for unit in group:
                 found = [
-                    (joined.cost - self._cost(other), number)
+                    (joined.cost(self.prefer) - self._cost(other), number)
                     for number, other in enumerate(rest)
                     if _alike(unit, other[0]) and (joined := self.joined([*other, unit])) is not None
                 ]
@@ -202,12 +199,12 @@ class _Search:
         after = self.joined([*one, *other])
         if after is None:
             return 0.0
-        return self._cost(one) + self._cost(other) - after.cost
+        return self._cost(one) + self._cost(other) - after.cost(self.prefer)
 
     def _cost(self, group: Sequence[_Unit]) -> float:
         joined = self.joined(group)
         assert joined is not None, "each group is one memory"
-        return joined.cost
+        return joined.cost(self.prefer)
 
     def improves(self, group: Sequence[_Unit]) -> bool:
         """Whether a group takes fewer block RAMs as one memory than as planned."""
@@ -253,7 +250,9 @@ class _Search:
         if len(members) > 1:
             places.append(made(self.places.first_words(members, aligned=False), True))
         found = [place for place in places if place is not None]
-        return min(found, key=lambda place: (place.cost, place.adds)) if found else None
+        return (
+            min(found, key=lambda place: (place.cost(self.prefer), place.luts, place.adds)) if found else None
+        )
 
     def _clash(self, group: Sequence[_Unit]) -> bool:
         """Whether a call writes several units, or calls that run at the same time read two units, or write them."""
@@ -345,6 +344,20 @@ class _Search:
         array = joined_array(name, members, joined.bases, joined.ports, table, self.family, adds=joined.adds)
         return array, uses
 
+    def refused(self) -> Decision | None:
+        """The decision against the pair that would spare most block RAMs; None where no pair spares any."""
+        pairs = [(one, other) for one, other in combinations(self.units, 2) if _alike(one, other)]
+        found = [
+            (a.blocks + b.blocks - joined.blocks, joined) for a, b in pairs if (joined := self.joined((a, b)))
+        ]
+        spared, joined = max(found, key=lambda each: (each[0], -each[1].luts), default=(0, None))
+        if joined is None or spared <= 0:
+            return None
+        before = sum(memory_blocks(self.design, self.family).values())
+        return self._described(
+            before, before - spared, joined.luts, 0, "the LUTs are worth more than the block RAMs"
+        )
+
     def _decision(
         self, shared: Design, groups: Sequence[Sequence[_Unit]], tables: Mapping[str, int]
     ) -> Decision:
@@ -357,17 +370,21 @@ class _Search:
         name = "memories that buffers share"
         if tables:
             name += f", and {len(tables)} ROM{'' if len(tables) == 1 else 's'} in LUTs"
-        return Decision(
-            "share-memories",
-            self.design.program.name,
-            (
-                Alternative("a memory for each buffer", None, f"{before:,} block RAMs"),
-                Alternative(name, None, f"{after:,} block RAMs, about {luts:,.0f} LUTs more"),
-            ),
-            1,
-            "their contents are not needed at the same time, or no kernel reads both",
-            "program",
-        )
+        why = "their contents are not needed at the same time, or no kernel reads both"
+        return self._described(before, after, luts, 1, why, name)
+
+    def _described(
+        self,
+        before: int,
+        after: int,
+        luts: float,
+        taken: int,
+        why: str,
+        name: str = "memories that buffers share",
+    ) -> Decision:
+        apart = Alternative("a memory for each buffer", None, f"{before:,} block RAMs")
+        shared = Alternative(name, None, f"{after:,} block RAMs, about {luts:,.0f} LUTs more")
+        return Decision("share-memories", self.design.program.name, (apart, shared), taken, why, "program")
 
     def _alone(self, unit: _Unit) -> float:
         joined = self.joined([unit])

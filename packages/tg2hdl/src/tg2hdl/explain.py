@@ -17,11 +17,8 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.decisions import Cost, Decision
 from tg2hdl_lower.plan.operations import UnitOp
-from tg2hdl_synth.families import tools_of
-from tg2hdl_synth.fits import design_fits
-from tg2hdl_synth.parts import known_parts
 from tg2hdl_top import CompileOptions, Design, compile_program
-from tg2hdl_top.search.measure import Estimator, design_cost, estimating
+from tg2hdl_top.search.measure import Estimator, design_cost, estimating, estimator_of
 
 __all__ = ["Explanation", "KernelExplanation", "Variant", "explain_design"]
 
@@ -152,7 +149,7 @@ def explain_design(
         raise InputError(
             f"the design has no kernel {kernel!r}", hint=f"choose one of {', '.join(sorted(names))}"
         )
-    estimator = _estimator(design.options) if variants else None
+    estimator = estimator_of(design.options) if variants else None
     if estimator is not None:
         # The same design, whose decisions have the estimates of the designs that were compared.
         progress("estimating LUTs and clock")
@@ -176,20 +173,6 @@ def explain_design(
         () if design.external is None else design.external.notes,
         design_cost(design, estimator),
     )
-
-
-def _estimator(options: CompileOptions) -> Estimator | None:
-    """LUTs and clock on the largest part of the family; None for a family without an estimate."""
-    parts = [part for part in known_parts() if part.family == options.target]
-    if not parts or not tools_of(options.target).estimate_errors:
-        return None
-    largest = max(parts, key=lambda part: part.lut)
-
-    def estimated(design: Design) -> tuple[int, float] | None:
-        fit = design_fits(design, largest.name, pack_registers=options.family.pack_registers)
-        return None if fit.fmax is None else (fit.needs["lut"], fit.fmax)
-
-    return estimated
 
 
 def _is_about(decision: Decision, kernel: str, names: set[str]) -> bool:

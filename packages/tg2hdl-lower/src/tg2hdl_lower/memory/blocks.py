@@ -6,11 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tg2hdl_ir.plugins.descriptors import MemoryFigures
+from tg2hdl_lower.decisions import LUTS_PER_BLOCK
 
-__all__ = ["LUTS_PER_BLOCK", "Piece", "block_rams", "pieces_of_rom"]
-
-LUTS_PER_BLOCK = 400
-"""LUTs that are worth a block RAM: about the ratio of both in the parts of an ECP5."""
+__all__ = ["Piece", "block_rams", "pieces_of_rom"]
 
 _LEAST_SPARED = 3
 """Block RAMs that pieces must spare, as their multiplexer stands between the words and their readers."""

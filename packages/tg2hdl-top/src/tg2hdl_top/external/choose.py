@@ -155,7 +155,7 @@ class _Places:
 
         kernel = self.program.calls[number].kernel.name
         before = Alternative("one run", None, "its weights do not fit on the chip")
-        tiling, decision = decide("slice-axis", kernel, "tiles", before, trials())
+        tiling, decision = decide("slice-axis", kernel, "tiles", before, trials(), prefer=self.options.prefer)
         assert tiling is not None, "a tiling is better than none"
         return tiling, decision
 

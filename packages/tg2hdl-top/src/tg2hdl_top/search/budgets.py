@@ -16,7 +16,7 @@ from tg2hdl_ir.errors import BudgetError, CapacityError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.pack_products import packing_axes
 from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower.decisions import Alternative, Decision
+from tg2hdl_lower.decisions import Alternative, Trials
 from tg2hdl_lower.lanes.candidates import executed_products, leaf_multiplications
 from tg2hdl_lower.memory.memories import element_ranges
 from tg2hdl_lower.plan.operations import DesignProduct
@@ -54,33 +54,41 @@ def best_of_budgets(options: CompileOptions, made: Callable[[CompileOptions], De
     made : callable
         The design for some options.
     """
-    best = first = made(options)
+    first = made(options)
     if not options.chooses_lanes or options.budget is None:
         return first
     least = _least(first)
-    cycles = first.longest_cycles()
-    tried, taken = [Alternative(f"multipliers={options.multipliers}", design_cost(first))], 0
-    for budget in smaller_budgets(options.budget):
+    trials = Trials(
+        "multipliers",
+        first.program.name,
+        "smaller budget",
+        Alternative(f"multipliers={options.multipliers}", design_cost(first)),
+        first,
+        prefer=options.prefer,
+        scope="program",
+    )
+    budgets = smaller_budgets(options.budget)
+    for budget in budgets:
         name = f"multipliers={budget}"
-        if least >= budget * cycles:
-            tried.append(Alternative(f"{name} or fewer", None, f"at least {least / budget:,.0f} cycles"))
+        if least >= budget * (trials.most + 1):
+            trials.offer(
+                Alternative(f"{name} or fewer", None, f"at least {least / budget:,.0f} cycles"), None
+            )
             break
         fewer = replace(options, multipliers=budget)
-        if (estimate := _estimate(first, fewer)) >= cycles:
-            tried.append(Alternative(name, None, f"its steps take about {estimate:,.0f} cycles"))
+        if (estimate := _estimate(first, fewer)) >= trials.most + 1:
+            trials.offer(Alternative(name, None, f"its steps take about {estimate:,.0f} cycles"), None)
             continue
         try:
             design = made(fewer)
         except (BudgetError, CapacityError) as error:
-            tried.append(Alternative(name, None, error.message))
-            continue
-        tried.append(Alternative(name, design_cost(design)))
-        if design.longest_cycles() < cycles:
-            best, cycles, taken = design, design.longest_cycles(), len(tried) - 1
-    if len(tried) == 1:
+            trials.offer(Alternative(name, None, error.message), None)
+        else:
+            trials.offer(Alternative(name, design_cost(design)), design)
+    if not budgets:
         return first
-    why = "fewer lanes stall less" if taken else "no smaller budget takes fewer cycles"
-    decision = Decision("multipliers", best.program.name, tuple(tried), taken, why, "program")
+    best = trials.best
+    decision = trials.decision("fewer lanes stall less", "no smaller budget takes fewer cycles")
     return replace(best, options=options, decisions=(*best.decisions, decision))
 
 

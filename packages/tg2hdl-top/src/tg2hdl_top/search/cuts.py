@@ -64,7 +64,7 @@ def _cut_kernel(program: ProgramIR, call: KernelCall, options: CompileOptions) -
         why = "its integer sums keep the multipliers so busy that no cut saves enough"
         return Choice((kernel,), Decision("cut-kernel", kernel.name, (Alternative("one kernel"),), 0, why))
     whole = _cycles(alone, options)
-    limit = None if whole is None else most_cycles("another kernel", whole.cycles)
+    limit = None if whole is None else most_cycles("another kernel", whole.cycles, options.prefer)
 
     def trials() -> Iterator[_Trial]:
         for number, place in enumerate(places):
@@ -83,7 +83,9 @@ def _cut_kernel(program: ProgramIR, call: KernelCall, options: CompileOptions) -
             yield Alternative(name, cost, "" if cost else "exceeds the multipliers"), made
 
     before = Alternative("one kernel", whole, "" if whole else "exceeds the multipliers")
-    made, decision = decide("cut-kernel", kernel.name, "another kernel", before, trials())
+    made, decision = decide(
+        "cut-kernel", kernel.name, "another kernel", before, trials(), prefer=options.prefer
+    )
     return Choice(made or (kernel,), decision)
 
 
@@ -96,7 +98,8 @@ def _cut_products(program: ProgramIR, call: KernelCall, options: CompileOptions)
         return Choice((kernel,))
     alone, cost = whole
     before = Alternative("one kernel", replace(cost, cycles=alone))
-    if executed_products(kernel) > most_cycles("another kernel", alone) * (options.multipliers or 1):
+    most = most_cycles("another kernel", alone, options.prefer)
+    if executed_products(kernel) > most * (options.multipliers or 1):
         why = "its products keep the multipliers so busy that no cut saves enough"
         return Choice((kernel,), Decision("cut-products", kernel.name, (before,), 0, why))
 
@@ -112,7 +115,9 @@ def _cut_products(program: ProgramIR, call: KernelCall, options: CompileOptions)
             else:
                 yield Alternative(name, found[1], "overlapped"), made
 
-    made, decision = decide("cut-products", kernel.name, "another kernel", before, trials())
+    made, decision = decide(
+        "cut-products", kernel.name, "another kernel", before, trials(), prefer=options.prefer
+    )
     return Choice(made or (kernel,), decision)
 
 
@@ -139,9 +144,8 @@ def _is_busy(program: ProgramIR, options: CompileOptions) -> bool:
     """Whether a kernel of integer sums is so near to its products by the multipliers that no cut can be worth it."""
     kernel = program.calls[0].kernel
     least = executed_products(kernel) / (options.multipliers or 1)
-    return _adds_integers(kernel) and least > most_cycles(
-        "another kernel", sum(step_cycles(program, options)) + FILL
-    )
+    planned = sum(step_cycles(program, options)) + FILL
+    return _adds_integers(kernel) and least > most_cycles("another kernel", planned, options.prefer)
 
 
 def _adds_integers(kernel: KernelIR) -> bool:

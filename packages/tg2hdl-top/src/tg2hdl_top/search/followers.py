@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, most_cycles
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials
 from tg2hdl_top.design_program import plan_arrays, plan_memories, sharing_of
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.repeats.pairs import followers_of
+from tg2hdl_top.search.measure import multiplier_blocks
 from tg2hdl_top.sequencer import sequencer_named
 from tg2hdl_top.sequencer.followers import find_followers
 from tg2hdl_top.sequencer.overlap import MAX_STEPS
@@ -62,7 +63,7 @@ def with_followers(
         cycles = None
         if all(n in delays for n in runs):
             cycles = max(delays[n] for n in runs) + after[1].cycles()
-        decision = _decision(before, after[1], cycles)
+        decision = _decision(before, after[1], cycles, options)
         decisions.append(decision)
         if not decision.taken:
             trial = _replaced(trial, cores, {first: before[0], second: before[1]})
@@ -95,25 +96,20 @@ def _delays(
     return find_followers(plans, memories, sharing_of(plans, options), cores, members).delays
 
 
-def _decision(pair: tuple[HardwarePlan, HardwarePlan], plan: HardwarePlan, cycles: int | None) -> Decision:
+def _decision(
+    pair: tuple[HardwarePlan, HardwarePlan], plan: HardwarePlan, cycles: int | None, options: CompileOptions
+) -> Decision:
     """Whether the second of two kernels follows the first one, with another plan."""
     first, second = pair
-    apart = Cost(first.cycles() + second.cycles(), _blocks(second))
-    taken = cycles is not None and cycles <= most_cycles("followers", apart.cycles)
-    beside = Alternative(
-        f"beside it, {len(plan.products)} products at once",
-        None if cycles is None else Cost(cycles, _blocks(plan)),
-        "they need the same hardware at the same time" if cycles is None else "",
+    apart = Cost(first.cycles() + second.cycles(), multiplier_blocks(pair, options))
+    before = Alternative(f"after {first.kernel.name}", apart)
+    trials = Trials("follow", second.kernel.name, "followers", before, False, prefer=options.prefer)
+    beside = f"beside it, {len(plan.products)} products at once"
+    if cycles is None:
+        trials.offer(Alternative(beside, None, "they need the same hardware at the same time"), None)
+    else:
+        trials.offer(Alternative(beside, Cost(cycles, multiplier_blocks((first, plan), options))), True)
+    return trials.decision(
+        "few multipliers beside those of the budget, and hardly more cycles",
+        "it cannot keep pace, or takes more cycles",
     )
-    why = "few multipliers beside those of the budget, and hardly more cycles"
-    return Decision(
-        "follow",
-        second.kernel.name,
-        (Alternative(f"after {first.kernel.name}", apart), beside),
-        int(taken),
-        why if taken else "it cannot keep pace, or takes more cycles",
-    )
-
-
-def _blocks(plan: HardwarePlan) -> int:
-    return sum(resource.blocks for resource in plan.products)

@@ -119,7 +119,12 @@ def _fewest(
 
     before = Alternative("as it is", cost((kernel,)))
     taken, decision = decide(
-        " or ".join(dict.fromkeys(name for name, _ in named)), kernel.name, "another form", before, trials()
+        " or ".join(dict.fromkeys(name for name, _ in named)),
+        kernel.name,
+        "another form",
+        before,
+        trials(),
+        prefer=options.prefer,
     )
     return Choice(taken or (kernel,), decision)
 

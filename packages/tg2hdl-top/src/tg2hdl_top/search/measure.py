@@ -6,18 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from tg2hdl_ir.errors import BudgetError
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.decisions import Cost
 from tg2hdl_lower.plan.operations import UnitOp
+from tg2hdl_lower.plan.resources import pools
 from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import plan_memories, sharing_of
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.lane_choice import LaneChooser
-from tg2hdl_top.memory_blocks import memory_blocks
+from tg2hdl_top.memory_blocks import memory_blocks, planned_blocks
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.placement import place_program
 from tg2hdl_top.roles import buffer_roles
@@ -28,9 +31,12 @@ __all__ = [
     "cost_of",
     "design_cost",
     "estimating",
+    "estimator_of",
     "longest",
+    "multiplier_blocks",
     "overlapped_cost",
     "planned_cost",
+    "planned_figures",
     "step_cycles",
 ]
 
@@ -40,10 +46,24 @@ Estimator: TypeAlias = Callable[[Design], tuple[int, float] | None]
 _estimator: ContextVar[Estimator | None] = ContextVar("estimator", default=None)
 
 
+def estimator_of(options: CompileOptions) -> Estimator | None:
+    """Estimator of the family that designs are compiled for; None for a family without one."""
+    family = registry().family(options.target)
+    if family is None or family.estimator is None:
+        return None
+    return partial(registry().call, family, "estimator")
+
+
 @contextmanager
-def estimating(estimator: Estimator) -> Iterator[None]:
-    """Estimate LUTs and clock of each design that a search compares inside the context; seconds for each."""
-    token = _estimator.set(estimator)
+def estimating(estimator: Estimator | None) -> Iterator[None]:
+    """Estimate LUTs and clock of each design that a search compares inside the context; seconds for each.
+
+    Parameters
+    ----------
+    estimator : callable, optional
+        None leaves that of a context around this one.
+    """
+    token = _estimator.set(estimator or _estimator.get())
     try:
         yield
     finally:
@@ -83,6 +103,7 @@ def design_cost(design: Design, estimator: Estimator | None = None) -> Cost:
     luts, fmax = (None if estimator is None else estimator(design)) or (None, None)
     return replace(
         cost_of(design.program, design.kernels, times.latency),
+        multipliers=multiplier_blocks(design.core_plans, design.options),
         interval=times.interval if times.interval != times.latency else 0,
         block_rams=sum(memory_blocks(design).values()),
         luts=luts,
@@ -90,10 +111,33 @@ def design_cost(design: Design, estimator: Estimator | None = None) -> Cost:
     )
 
 
+def multiplier_blocks(plans: Sequence[HardwarePlan], options: CompileOptions) -> int:
+    """Multipliers of 18 x 18 bits of all kernels, which share them unless the options say otherwise."""
+    groups = [plans] if options.share_multipliers else [[plan] for plan in plans]
+    return sum(pool.resource.blocks for group in groups for pool in pools(plan.products for plan in group))
+
+
+def planned_figures(
+    program: ProgramIR, plans: Sequence[HardwarePlan], options: CompileOptions, cycles: int | None = None
+) -> Cost:
+    """Cost of planned calls, with their block RAMs where the user prefers few.
+
+    Parameters
+    ----------
+    cycles : int, optional
+        As of `cost_of`.
+    """
+    cost = cost_of(program, plans, cycles)
+    if options.prefer != "block-ram":
+        return cost
+    memories = plan_memories(program, options, plans)
+    return replace(cost, block_rams=sum(planned_blocks(memories, plans, options.family).values()))
+
+
 def planned_cost(program: ProgramIR, options: CompileOptions) -> Cost | None:
     """Cost of the kernels one after the other; None where one exceeds the budget of multipliers."""
     try:
-        return cost_of(program, place_program(program, options))
+        return planned_figures(program, place_program(program, options), options)
     except BudgetError:
         return None
 
@@ -109,7 +153,7 @@ def overlapped_cost(program: ProgramIR, options: CompileOptions) -> tuple[int, C
     found = sequencer_named(options.schedule).arrange(
         options.schedule, plans, memories, sharing_of(plans, options)
     )
-    return serial, cost_of(program, plans, found.plan.latency or serial)
+    return serial, planned_figures(program, plans, options, found.plan.latency or serial)
 
 
 def step_cycles(program: ProgramIR, options: CompileOptions) -> list[int]:

@@ -13,7 +13,7 @@ from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cycles
+from tg2hdl_lower.decisions import Alternative, Cost, Trials, decide
 from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import design_program, plan_memories, sharing_of
 from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_budget, too_large
@@ -30,7 +30,13 @@ from tg2hdl_top.search.budgets import best_of_budgets
 from tg2hdl_top.search.cuts import with_cut_products
 from tg2hdl_top.search.followers import with_followers
 from tg2hdl_top.search.form import Form
-from tg2hdl_top.search.measure import cost_of, design_cost, longest
+from tg2hdl_top.search.measure import (
+    design_cost,
+    estimating,
+    estimator_of,
+    multiplier_blocks,
+    planned_figures,
+)
 from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
 from tg2hdl_top.shared_memories import with_shared_memories
@@ -64,8 +70,9 @@ def best_design(captured: Captured, whole: ProgramIR) -> Design:
     def made(options: CompileOptions) -> Design:
         return _best_form(replace(captured, options=options), whole)
 
-    with search_memo():
-        return with_shared_memories(best_of_budgets(captured.options, made))
+    options = captured.options
+    with search_memo(), estimating(estimator_of(options) if options.prefer == "area" else None):
+        return with_shared_memories(best_of_budgets(options, made))
 
 
 def _best_form(captured: Captured, whole: ProgramIR) -> Design:
@@ -90,7 +97,7 @@ def _best_form(captured: Captured, whole: ProgramIR) -> Design:
     biased = with_bias_first(Form(whole), options)
     if biased.program is whole:
         return design
-    return _better("start-at-bias", design, lambda: _with_cuts(biased, options, made))
+    return _better("start-at-bias", design, lambda: _with_cuts(biased, options, made), options)
 
 
 def _with_cuts(form: Form, options: CompileOptions, made: _Made) -> Design:
@@ -102,10 +109,10 @@ def _with_cuts(form: Form, options: CompileOptions, made: _Made) -> Design:
     again = with_cut_products(form, options)
     if again.program is form.program:
         return made(again)
-    return _better("product cut", made(form), lambda: made(again))
+    return _better("product cut", made(form), lambda: made(again), options)
 
 
-def _better(change: str, design: Design, other: Callable[[], Design]) -> Design:
+def _better(change: str, design: Design, other: Callable[[], Design], options: CompileOptions) -> Design:
     """The design, or another one that takes fewer cycles; the decision is its last."""
     trial: Design | None = None
     try:
@@ -114,7 +121,9 @@ def _better(change: str, design: Design, other: Callable[[], Design]) -> Design:
     except CapacityError as error:
         after = Alternative("with it", None, error.message)
     before = Alternative("without it", design_cost(design))
-    made, decision = decide(change, design.program.name, change, before, [(after, trial)], "program")
+    made, decision = decide(
+        change, design.program.name, change, before, [(after, trial)], "program", prefer=options.prefer
+    )
     design = made or design
     return replace(design, decisions=(*design.decisions, decision))
 
@@ -195,23 +204,26 @@ def _planned(
         return _with_orders(alone, options)
     placed = place_cores(repeats, options)
     plans = [placed.plans[core] for core in repeats.cores]
-    kept = Alternative(f"{1 + max(repeats.cores)} cores", cost_of(repeats.program, plans))
-    apart = f"{len(plans)} cores, one for each kernel"
-    others = None
+    kept = Alternative(f"{1 + max(repeats.cores)} cores", planned_figures(repeats.program, plans, options))
+    apart, cost, note = f"{len(plans)} cores, one for each kernel", None, ""
     if near_the_fewest(plans, repeats, options):
-        separate = Alternative(apart, None, "not planned: the steps take nearly the fewest cycles possible")
-        why = "each core does the steps of its kernels in nearly the fewest cycles possible"
+        note = "not planned: the steps take nearly the fewest cycles possible"
     else:
         others = _ordered(alone.program, options, place(alone.program, options))
-        separate = Alternative(apart, cost_of(alone.program, others))
-        why = "shared cores save area"
-    limit = most_cycles("shared core", longest(others)) if others is not None else float("inf")
-    taken = int(longest(plans) <= limit)
-    why = why if taken else f"shared cores may take at most {limit:,.0f} cycles"
-    decision = Decision("common-kernels", form.program.name, (separate, kept), taken, why, "program")
-    trail = (*form.trail, decision)
-    if not taken:
-        assert others is not None, "they were planned"
+        cost = planned_figures(alone.program, others, options)
+    trials: Trials[bool] = Trials(
+        "common-kernels",
+        form.program.name,
+        "shared core",
+        Alternative(apart, cost, note),
+        False,
+        prefer=options.prefer,
+        scope="program",
+    )
+    trials.offer(kept, True)
+    nearly = "each core does the steps of its kernels in nearly the fewest cycles possible"
+    trail = (*form.trail, trials.decision(nearly if cost is None else ""))
+    if not trials.best:
         return _with_orders(replace(alone, trail=trail), options)
     plans, followers = with_followers(repeats.program, plans, placed.follower, options, repeats)
     each = [plans[repeats.cores.index(core)] for core in range(len(placed.plans))]
@@ -227,19 +239,31 @@ def _with_orders(form: Form, options: CompileOptions) -> tuple[Form, None, list[
     if not any(plan.follows for plan in plans):
         return replace(form, trail=(*form.trail, *followers)), None, found
     apart = _ordered(program, options, placed)
-    with_it, without = (Cost(_latency(program, options, each)) for each in (found, apart))
-    taken = with_it.cycles <= most_cycles("followers", without.cycles)
-    why = "they take fewer multipliers and hardly more cycles" if taken else "the program takes more cycles"
-    alternatives = Alternative("none", without), Alternative("those of the kernels", with_it)
-    decision = Decision("followers", program.name, alternatives, int(taken), why, "program")
-    trail = (*form.trail, *(followers if taken else ()), decision)
-    return replace(form, trail=trail), None, found if taken else apart
+    with_it, without = (_whole_cost(program, options, each) for each in (found, apart))
+    trials = Trials(
+        "followers",
+        program.name,
+        "followers",
+        Alternative("none", without),
+        apart,
+        prefer=options.prefer,
+        scope="program",
+    )
+    trials.offer(Alternative("those of the kernels", with_it), found)
+    decision = trials.decision(
+        "few multipliers beside those of the budget, and hardly more cycles", "the program takes more cycles"
+    )
+    trail = (*form.trail, *(followers if trials.taken else ()), decision)
+    return replace(form, trail=trail), None, trials.best
 
 
-def _latency(program: ProgramIR, options: CompileOptions, plans: Sequence[HardwarePlan]) -> int:
-    """Cycles of a program as its sequencer starts the kernels."""
+def _whole_cost(program: ProgramIR, options: CompileOptions, plans: Sequence[HardwarePlan]) -> Cost:
+    """Cost of a program as its sequencer starts the kernels."""
     plan = _arranged(program, options, plans).plan
-    return sequencer_named(plan.policy).predict([each.cycles() for each in plans], plan).latency
+    cycles = sequencer_named(plan.policy).predict([each.cycles() for each in plans], plan).latency
+    return replace(
+        planned_figures(program, plans, options, cycles), multipliers=multiplier_blocks(plans, options)
+    )
 
 
 def _arranged(program: ProgramIR, options: CompileOptions, plans: Sequence[HardwarePlan]) -> Arrangement:

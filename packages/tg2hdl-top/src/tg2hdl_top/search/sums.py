@@ -31,7 +31,9 @@ def with_partial_sums(form: Form, options: CompileOptions) -> Form:
         note = "estimated"
         before = Alternative("one sum", Cost(found.repeats * -(-found.terms // lanes) * turns), note)
         after = Alternative(f"{parts} partial sums", Cost(_cycles(found, parts, turns, lanes)), note)
-        taken, decision = decide("split-sum", kernel.name, "partial sums", before, [(after, parts)])
+        taken, decision = decide(
+            "split-sum", kernel.name, "partial sums", before, [(after, parts)], prefer=options.prefer
+        )
         return Choice((kernel,) if taken is None else split_sum(kernel, found, taken)[:2], decision)
 
     return rewritten(form, "choose-partial-sums", choose, prefix="parts")

@@ -37,12 +37,12 @@ def best_orders(
     def measured(trial: list[HardwarePlan], number: int) -> tuple[int, int, int]:
         whole, starts = cost(trial)
         known = found.get(id(trial[number]))
-        if known is None or _order(whole) < _order(known):
+        if known is None or whole.time < known.time:
             found[id(trial[number])] = whole
-        return *_order(whole), starts
+        return *whole.time, starts
 
     whole, starts = cost(chosen)
-    least = *_order(whole), starts
+    least = *whole.time, starts
     found |= dict.fromkeys(map(id, plans), whole)
     for _ in range(ROUNDS):
         before = least
@@ -61,10 +61,6 @@ def best_orders(
         plan if len(choices[number]) == 1 else _decided(plans[number], plan, choices[number], found)
         for number, plan in enumerate(chosen)
     ]
-
-
-def _order(cost: Cost) -> tuple[int, int]:
-    return cost.interval or cost.cycles, cost.cycles
 
 
 def _decided(

@@ -23,6 +23,7 @@ from tg2hdl.progress import step
 from tg2hdl_backend.arguments import MissingSizes
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower.decisions import PREFERENCES
 from tg2hdl_top import CompileOptions
 from tg2hdl_top.options import VALIDATIONS
 
@@ -83,6 +84,12 @@ _OPTIONS = (
         "--float-order",
         type=click.Choice(["strict", "relaxed"]),
         help="Float sums in the order of the program, or in trees where that is faster.  [default: strict]",
+    ),
+    click.option(
+        "--prefer",
+        type=click.Choice(list(PREFERENCES)),
+        help="Of what the design has least, for at most a quarter more cycles in each decision: latency (cycles), "
+        "multipliers, block-ram, area (LUTs).  [default: latency]",
     ),
     click.option(
         "--share-units",
@@ -217,6 +224,7 @@ def model_of_file(
     weights: str | None,
     family: str | None,
     float_order: str | None,
+    prefer: str | None,
     share_units: bool,
     fold_batchnorm: bool,
     schedule: str | None,
@@ -246,6 +254,7 @@ def model_of_file(
         "multipliers": multipliers,
         "target": family,
         "float_order": float_order,
+        "prefer": prefer,
         "share_units": share_units or None,
         "fold_batchnorm": fold_batchnorm or None,
         "schedule": schedule,

@@ -45,7 +45,7 @@ Examples:
     "--goal",
     default="latency",
     show_default=True,
-    help="latency (cycles), interval (cycles), fastest (us), area or smallest (LUTs), block-ram.",
+    help="latency (cycles), interval (cycles), fastest (us), area or smallest (LUTs), multipliers, block-ram.",
 )
 @click.option("--rate", type=float, metavar="N", help="Only designs with at least N results per second.")
 @click.option(

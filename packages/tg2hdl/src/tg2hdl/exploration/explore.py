@@ -50,7 +50,7 @@ def explore(
         As for `tg2hdl.compile`.
     part : str
         FPGA part, or a board.
-    goal : {"latency", "interval", "fastest", "area", "smallest", "block-ram"}
+    goal : {"latency", "interval", "fastest", "area", "smallest", "multipliers", "block-ram"}
         ``latency`` and ``interval`` are in clock cycles; ``fastest`` is in microseconds, and also looks at designs that
         are planned for the family of the part; ``area``, or ``smallest``, is in LUTs.
     limits : mapping of str to float

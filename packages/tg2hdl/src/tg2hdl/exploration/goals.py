@@ -59,6 +59,13 @@ GOALS = {
             needs_clock=True,
         ),
         Goal("area", "LUTs, estimated", "LUTs", lambda p: _number(p.needs.get("lut")), needs_cells=True),
+        Goal(
+            "multipliers",
+            "hardware multipliers, estimated",
+            "multipliers",
+            lambda p: _number(p.needs.get("dsp")),
+            needs_cells=True,
+        ),
         Goal("block-ram", "block RAMs", "blocks", lambda p: _number(p.needs.get("bram"))),
     )
 }

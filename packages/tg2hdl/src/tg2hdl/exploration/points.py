@@ -20,6 +20,7 @@ _OPTIONS = {
     "multipliers": "--multipliers",
     "target": "--family",
     "float_order": "--float-order",
+    "prefer": "--prefer",
     "schedule": "--schedule",
     "weights": "--weights",
     "on_chip_bits": "--on-chip-bits",

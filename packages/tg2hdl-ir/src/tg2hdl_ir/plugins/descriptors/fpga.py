@@ -176,6 +176,8 @@ class FamilyDef:
         Option of `tg2hdl_synth.synthesize` for designs that are planned for the family.
     tools : Factory, optional
         ``() -> tg2hdl_synth.families.Family``: synthesis, place and route, bitstreams.
+    estimator : Factory, optional
+        ``(design: tg2hdl_top.Design) -> (LUTs, clock in MHz) | None`` before synthesis, for decisions about area.
     """
 
     name: str
@@ -188,6 +190,7 @@ class FamilyDef:
     boards: tuple[BoardDef, ...] = field(default=(), hash=False)
     pack_registers: bool = False
     tools: Factory | None = field(default=None, hash=False)
+    estimator: Factory | None = field(default=None, hash=False)
 
     @property
     def flows(self) -> tuple[FlowDef, ...]:

@@ -118,4 +118,5 @@ ECP5 = FamilyDef(
     ),
     pack_registers=True,
     tools="tg2hdl_synth.families.ecp5.tools:Ecp5",
+    estimator="tg2hdl_synth.fits:luts_and_clock",
 )

@@ -64,7 +64,7 @@ def stacked_words(
 
 
 def keeps_nothing(design: Design) -> bool:
-    """Whether every run writes the same locations, and none reads what the previous run left."""
+    """Whether every run writes the same locations, and none reads results of the previous run."""
     program = design.program
     if program.variables:
         return False

@@ -1,4 +1,4 @@
-"""Clock cycles of a run, by what they were for."""
+"""Clock cycles of a run, by purpose."""
 
 from __future__ import annotations
 

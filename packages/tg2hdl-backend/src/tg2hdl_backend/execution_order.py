@@ -1,4 +1,4 @@
-"""The order of kernel calls that follows from what they read and write."""
+"""The order of kernel calls that follows from their reads and writes."""
 
 from __future__ import annotations
 

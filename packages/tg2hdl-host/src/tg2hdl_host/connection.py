@@ -87,7 +87,7 @@ class SerialTransport:
         self._guarded(lambda: self._port.write(data))
 
     def read(self, timeout: float) -> bytes:
-        """Receive what is there; wait for the first byte as long as this (seconds)."""
+        """Receive the bytes that have arrived; wait for the first one up to a time (s)."""
         # A timeout of the port is not changed: that configures it, which is a transfer to its bridge.
         if self._can_wait:
             ready = self._guarded(lambda: select.select([self._port], [], [], timeout)[0])

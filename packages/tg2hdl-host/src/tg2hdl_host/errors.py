@@ -20,7 +20,7 @@ class HostError(Exception):
     ----------
     message : str
     stage : str
-        What the host was doing: ``link``, ``identity``, ``write x``, ``run``, ``read output``.
+        Action of the host: ``link``, ``identity``, ``write x``, ``run``, ``read output``.
     hint : str, optional
         A way out.
     """

@@ -34,7 +34,7 @@ class Transport(Protocol):
         """Send bytes."""
 
     def read(self, timeout: float) -> bytes:
-        """Receive what is there; wait for the first byte as long as this (seconds), and return nothing after it."""
+        """Receive the bytes that have arrived; wait for the first one up to a time (s), and return nothing after it."""
 
     def close(self) -> None:
         """Release the device."""

@@ -40,7 +40,7 @@ class Request:
     data : bytes
         Of a write.
     stage : str
-        What it belongs to, for errors.
+        Its owner, for errors.
     answer : int
         Words of the reply.
     """

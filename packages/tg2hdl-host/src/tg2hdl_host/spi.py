@@ -37,7 +37,7 @@ class SpiTransport:
         self._in_reply = False  # what was read last ends in the middle of a reply
 
     def write(self, data: bytes) -> None:
-        """Send bytes, and keep what comes meanwhile."""
+        """Send bytes, and keep those that arrive meanwhile."""
         self._heard += self._guarded(data)
 
     def read(self, timeout: float) -> bytes:

@@ -34,7 +34,7 @@ def cache_root() -> Path:
 
 
 def distrust(folder: Path) -> str | None:
-    """Why others could have written what is in a folder; None where only this user could, or there is none."""
+    """Why others could have written into a folder; None where only this user could, or the folder does not exist."""
     if not hasattr(os, "geteuid"):
         return None  # Windows keeps the folders of a user to the user
     try:

@@ -183,7 +183,7 @@ class ContentCache:
 
 
 def cache_entries(root: Path | None = None) -> Iterator[CacheEntry]:
-    """All entries of all kinds, with what failed runs left there for their logs."""
+    """All entries of all kinds, with the logs that failed runs left there."""
     base = cache_root() if root is None else root
     for folder in sorted(base.glob("*/*")):
         with suppress(OSError):

@@ -22,13 +22,13 @@ class Tg2hdlError(Exception):
     Parameters
     ----------
     message : str
-        What is wrong, with the offending value and what was expected.
+        The fault, with the offending value and the expected one.
     where : str, optional
         Place in the user's terms: kernel, op, dtype, argument or file.
     notes : tuple of str, optional
         Further facts, a line each.
     hint : str, optional
-        What to do instead.
+        A way out.
     """
 
     kind = "error"

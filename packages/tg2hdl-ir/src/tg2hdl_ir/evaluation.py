@@ -42,7 +42,15 @@ Evaluate = Callable[[tuple[Array, ...], Types, DType], Array]
 
 
 def wrap(array: Array, dtype: DType) -> Array:
-    """Reduce an integer array in its storage type modulo 2^bit_width into the range of `dtype`."""
+    """Reduce an integer array in its storage type modulo 2^bit_width into the range of `dtype`.
+
+    Parameters
+    ----------
+    array : Array
+        Of integers.
+    dtype : DType
+        An integer type.
+    """
     storage = dtype.numpy()
     if array.dtype != storage:
         array = array.astype(storage)

@@ -19,6 +19,12 @@ __all__ = ["new_folder", "npz_bytes", "staged_file", "write_file", "write_files"
 def write_file(path: str | PathLike[str], content: str | bytes) -> Path:
     """Write a file whole, making its folder; after an error a file of before is as it was, and a new folder is gone.
 
+    Parameters
+    ----------
+    path : str or pathLike[str]
+    content : str or bytes
+        Text or bytes.
+
     Raises
     ------
     InputError

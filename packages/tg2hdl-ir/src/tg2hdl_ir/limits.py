@@ -23,7 +23,7 @@ _LITTLE = 1_000_000_000
 """Address space in which numpy and tinygrad may fail with errors that do not name memory (bytes)."""
 
 _SHORT = ("Cannot allocate memory", "memory allocation of ")
-"""What programs, those of WebAssembly too, print when they get no memory."""
+"""Messages that programs, those of WebAssembly too, print when an allocation fails."""
 
 
 def memory_shortage(printed: str) -> str | None:

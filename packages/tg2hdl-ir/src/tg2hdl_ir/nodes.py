@@ -90,7 +90,7 @@ class KernelIR:
 
     @property
     def where(self) -> str:
-        """Name of the kernel and, if known, what made it in the user's program, for messages."""
+        """Name of the kernel and, if known, its place in the user's program, for messages."""
         return f"kernel {self.name}, made by {self.source}" if self.source else f"kernel {self.name}"
 
     def buffer(self, idx: int) -> BufferMeta:

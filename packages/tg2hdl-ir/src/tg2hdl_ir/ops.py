@@ -37,7 +37,15 @@ class TypeClass(Collection[DType]):
 
 
 def result_types(op: OpDef, operands: tuple[DType, ...]) -> Collection[DType]:
-    """Result types that `op` may have on these operand types; empty when the operands do not fit."""
+    """Result types that `op` may have on these operand types; empty when the operands do not fit.
+
+    Parameters
+    ----------
+    op : OpDef
+        Name.
+    operands : tuple of DType
+        Their types.
+    """
     if len(operands) != op.arity:
         return ()
     allowed = resolve(op.result_type)(operands)

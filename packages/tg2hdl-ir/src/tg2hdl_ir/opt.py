@@ -56,7 +56,7 @@ def alone(name: str, **parameters: str) -> Callable[[_F], _F]:
     name : str
         Of the rewrite.
     parameters : str
-        What it reads from the options, with the default in words.
+        Parameters that it reads from the options, with the default in words.
     """
 
     def mark(function: _F) -> _F:
@@ -133,7 +133,7 @@ def with_contents(program: ProgramIR) -> ProgramIR:
 
 
 def rewritten_program(name: str, program: ProgramIR, options: Options) -> ProgramIR:
-    """What a rewrite makes of a program, whose weights have contents.
+    """The result of a rewrite of a program, whose weights have contents.
 
     Parameters
     ----------

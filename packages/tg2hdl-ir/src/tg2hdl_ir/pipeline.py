@@ -1,6 +1,6 @@
-"""The table of all rewrites from capture to plan, by stage: what plugins register, the built-in ones among them.
+"""The table of all rewrites from capture to plan, by stage, as plugins register them, the built-in ones too.
 
-The search and the planner run what the table has: `run_stage` and `Rewrite.candidates`.
+The search and the planner run this table: `run_stage` and `Rewrite.candidates`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def run_stage(stage: str, kernel: KernelIR, **facts: Any) -> KernelIR:
     Parameters
     ----------
     facts
-        What they need, by name: see `Rewrite.needs`.  Those of which one is None are left out.
+        Arguments by name, see `Rewrite.needs`.  A rewrite that needs one which is None is left out.
     """
     for entry in rewrites(stage):
         given = entry.given(facts)
@@ -99,6 +99,13 @@ def canonicalize(kernel: KernelIR) -> KernelIR:
 
 def rewrite_kernel(kernel: KernelIR, passes: Sequence[PassDef] | None = None) -> KernelIR:
     """Run the rewrites of captured kernels in order, or some of them, verifying after each.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+        As captured.
+    passes : sequence of PassDef, optional
+        Those that run; all of the stage ``captured`` unless given.
 
     Raises
     ------
@@ -169,7 +176,15 @@ def _run(
 
 
 def rewrite_program(program: ProgramIR, passes: Sequence[PassDef] | None = None) -> ProgramIR:
-    """Run the rewrites of captured kernels, or some of them, on every kernel; calls of one kernel share the result."""
+    """Run the rewrites of captured kernels, or some of them, on every kernel; calls of one kernel share the result.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        As captured.
+    passes : sequence of PassDef, optional
+        Those that run; all of the stage ``captured`` unless given.
+    """
     if not (rewrites("captured") if passes is None else passes):
         return program
     kernels = {kernel: rewrite_kernel(kernel, passes) for kernel in {c.kernel: None for c in program.calls}}

@@ -71,6 +71,13 @@ def round_to_format(array: Array, dtype: FloatFormat) -> Array:
     """Round float32 or float64 values to `dtype`, to nearest even in one step.
 
     FP8 saturates finite values at its largest number; an infinity becomes NaN in E4M3, which has none.
+
+    Parameters
+    ----------
+    array : Array
+        Of float32 or float64.
+    dtype : FloatFormat
+        A float type of at most its width.
     """
     if dtype.bit_width >= 32:
         return canonicalize_nan(array.astype(dtype.numpy(), copy=False), dtype)

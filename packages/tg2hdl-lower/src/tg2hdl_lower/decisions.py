@@ -33,10 +33,10 @@ PREFERENCES = MappingProxyType(
         "area": "LUTs",
     }
 )
-"""What a design shall have the least of, by the names of the goals of an exploration."""
+"""Figures that a design shall have the least of, by the names of the goals of an exploration."""
 
 SLOWER = 1.25
-"""Largest ratio of cycles to the fewest ones at which an alternative is taken for what the user prefers."""
+"""Largest ratio of cycles to the fewest ones at which an alternative is taken for a preference."""
 
 LARGEST_RATIO = MappingProxyType(
     {

@@ -98,7 +98,7 @@ def plan_kernel(
     InputError
         When no part and no unit is of the family `options.target`.
     UnsupportedError
-        When there is no hardware for an operation; a `BudgetError` when the options allow too little of it.
+        When an operation has no hardware; a `BudgetError` when the options allow too little of it.
     """
     plan = PreparedKernel.of(kernel, options, lanes, layouts, storage, roles).plan(shared)
     return replace(plan, source=None if plan.regrouped else kernel)
@@ -108,7 +108,7 @@ def plan_kernel(
 class PreparedKernel:
     """A kernel that is planned more than once, as others decide which of its units are shared.
 
-    What does not depend on the shared units is computed once.
+    Everything that does not depend on the shared units is computed once.
     """
 
     planning: Planning
@@ -216,7 +216,7 @@ class Planning:
         Whether a sum of floats starts at zero by an AND straight before its unit and comes back without a register:
         the shortest recurrence, with more logic between two registers.
     flows : dict
-        Nodes of the kernels that were planned, by what they depend on besides the fields that no trial changes.
+        Nodes of the kernels that were planned, by the fields on which they depend and that trials change.
     tiled : dict
         Kernels with interleaved outputs, by the kernel without them.
     """

@@ -80,7 +80,7 @@ Layer: TypeAlias = Dense | Conv2D | ReLU | MaxPool2D | Flatten
 
 @dataclass(frozen=True, eq=False)
 class QuantizedLayer:
-    """A layer with integer weights, and what follows its sum.
+    """A layer with integer weights, and the post-processing of its sum.
 
     ``clip(relu(x.cast(int32) @ weight.cast(int32) + bias) >> shift, -128, 127).cast(int8)``; the last layer
     has neither shift nor clip: its int32 sums are the result.

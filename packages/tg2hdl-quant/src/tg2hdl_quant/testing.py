@@ -29,7 +29,7 @@ __all__ = ["check_quantizer", "check_rounding"]
 
 
 def check_quantizer(method: QuantizerDef) -> None:
-    """Check what a method registers: the quantization of one tensor, the choice of ranges, codes of weights.
+    """Check the functions of a method: quantization of one tensor, choice of ranges, codes of weights.
 
     Raises
     ------

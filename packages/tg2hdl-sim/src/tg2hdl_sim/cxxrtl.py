@@ -76,7 +76,7 @@ def specialize(code: str) -> str:
 
 
 def generate(elaboration: Elaboration, directory: Path, *, wave: bool) -> None:
-    """Write ``model.cc`` and what it needs into a directory."""
+    """Write ``model.cc`` and the files that it includes into a directory."""
     (directory / "design.il").write_text(elaboration.rtlil)
     warnings = yosys.run_yosys(SCRIPT.format(debug=4 if wave else 0), directory)
     code = (directory / "design.cc").read_text()

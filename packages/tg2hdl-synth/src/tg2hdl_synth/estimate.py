@@ -54,6 +54,12 @@ def estimate_design(
 def convert(top: Any, name: str = "top") -> str:
     """RTLIL of a component.
 
+    Parameters
+    ----------
+    top : object
+    name : str, optional
+        Of the top module.
+
     Raises
     ------
     InputError

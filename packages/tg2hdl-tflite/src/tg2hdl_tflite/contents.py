@@ -1,4 +1,4 @@
-"""The tensors that a model keeps: constants of its operators, variables, and what a run gathers."""
+"""The tensors that a model keeps: constants of its operators, variables, and tensors that a run gathers."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Contents:
         return Value(record, self._tensor(refuse, name, record))
 
     def assign(self, refuse: Refuse, name: str, value: Value) -> None:
-        """New contents of a variable, for what follows and for the next run."""
+        """New contents of a variable, for later operators and for the next run."""
         self._tensor(refuse, name, value.record)
         self._now[name] = value
 
@@ -168,7 +168,7 @@ class Contents:
         return self.read(refuse, self._states[record], record)
 
     def assign_state(self, record: TensorRecord, value: Value) -> None:
-        """New contents of a variable tensor, for what follows and for the next run."""
+        """New contents of a variable tensor, for later operators and for the next run."""
         self._now[self._states[record]] = value
 
     def store(self) -> None:

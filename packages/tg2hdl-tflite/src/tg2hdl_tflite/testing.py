@@ -142,7 +142,7 @@ class Subgraph:
 
 
 class Network(Subgraph):
-    """The main graph of a model, and what all its graphs share."""
+    """The main graph of a model, and the tables that all its graphs share."""
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1 << 16)

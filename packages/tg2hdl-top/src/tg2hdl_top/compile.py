@@ -24,7 +24,7 @@ __all__ = ["compile_program", "program_of_kernel"]
 
 @compiles
 def compile_program(program: ProgramIR, options: CompileOptions | None = None) -> Design:
-    """Rewrite, verify, canonicalize and place the kernels of a program, and decide what surrounds them.
+    """Rewrite, verify, canonicalize and place the kernels of a program, and decide about the design around them.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     UnsupportedError
         When a kernel cannot become hardware.
     ValidationError
-        When the design does not compute what the program does: a bug of the compiler or of a plugin's pass.
+        When results of the design and the program differ: a bug of the compiler or of a plugin's pass.
     """
     options = options or CompileOptions()
     if not isinstance(program, ProgramIR):

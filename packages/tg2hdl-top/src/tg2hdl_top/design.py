@@ -43,7 +43,7 @@ class Design:
     Parameters
     ----------
     program : ProgramIR
-        What the hardware computes, bit for bit.
+        The program that the hardware computes, bit for bit.
     options : CompileOptions
     kernels : tuple of HardwarePlan
         One per kernel call, in execution order.
@@ -64,9 +64,9 @@ class Design:
     external : ExternalPlan, optional
         Weights that are streamed from memory outside the chip.
     validation : Validation
-        What was compared with the program that the design was made of.
+        Comparisons with the program that the design was made of.
     decisions : tuple of Decision
-        What the search chose among, for the program and its kernels; the plans have those of the planner.
+        Decisions of the search about the program and its kernels; the plans have those of the planner.
     """
 
     program: ProgramIR

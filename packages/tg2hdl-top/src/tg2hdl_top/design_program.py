@@ -1,4 +1,4 @@
-"""The decisions about what surrounds planned kernels: memories, host ports, sequencer, shared hardware."""
+"""The design around planned kernels: memories, host ports, sequencer, shared hardware."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def design_program(
     notes: Sequence[str] | None = None,
     decisions: Sequence[Decision] = (),
 ) -> Design:
-    """Decide what surrounds planned kernels: memories, ports, sequencer, sharing.
+    """Decide about memories, ports, sequencer and sharing of planned kernels.
 
     Parameters
     ----------
@@ -111,7 +111,14 @@ def design_program(
 
 
 def sharing_of(plans: Sequence[HardwarePlan], options: CompileOptions) -> Sharing:
-    """The resources that planned kernels share besides memories."""
+    """The resources that planned kernels share besides memories.
+
+    Parameters
+    ----------
+    plans : sequence of HardwarePlan
+        By call.
+    options : CompileOptions
+    """
     return Sharing(options.share_multipliers, options.share_multipliers and HeldOperands.suit(list(plans)))
 
 
@@ -122,6 +129,15 @@ def plan_memories(
     repeats: Repeats | None = None,
 ) -> list[MemoryPlan]:
     """Memory of each buffer that planned kernels use.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    options : CompileOptions
+    plans : sequence of HardwarePlan
+        By call.
+    repeats : Repeats, optional
+        Calls that share a core; each has its own unless given.
 
     Raises
     ------
@@ -169,6 +185,15 @@ def plan_arrays(
     program: ProgramIR, options: CompileOptions, memories: Sequence[MemoryPlan], repeats: Repeats
 ) -> tuple[MemoryArray, ...]:
     """Arrays of the buffers that the runs of a core reach in one slot.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    options : CompileOptions
+    memories : sequence of MemoryPlan
+        Of the buffers.
+    repeats : Repeats
+        Calls that share a core.
 
     Raises
     ------

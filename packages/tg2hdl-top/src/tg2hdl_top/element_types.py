@@ -23,7 +23,14 @@ _ROUNDS = 6
 
 
 def element_types(program: ProgramIR, roles: Mapping[int, MemoryRole]) -> dict[int, DType]:
-    """Element type of each buffer; temporaries and constants get no more bits than their values need."""
+    """Element type of each buffer; temporaries and constants get no more bits than their values need.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    roles : mapping of int to MemoryRole
+        By number of the buffer.
+    """
     storage = {n: _constant_type(buffer, roles[n]) for n, buffer in enumerate(program.buffers)}
     storage |= _state_types(program, roles, storage)
     _narrowed(program, roles, storage)

@@ -30,7 +30,7 @@ class FollowerForm(NamedTuple):
     why : str
         For a reader of the plan.
     tile : (int, int), optional
-        Axis and outputs that are interleaved, of a kernel that adds up what it reads.
+        Axis and number of interleaved outputs, of a kernel that sums its input.
     """
 
     kernel: KernelIR

@@ -52,7 +52,7 @@ def join_kernels(
     Raises
     ------
     InputError
-        When there is no kernel, connected buffers differ, or a connection names none.
+        When kernels are missing, connected buffers differ, or a connection names an unknown one.
     ValidationError
         When a plan of `plan_kernel` does not compute what its kernel does, unless ``options.validate`` is ``"off"``.
     """

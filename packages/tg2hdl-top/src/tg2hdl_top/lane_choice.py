@@ -52,7 +52,7 @@ LONG_RUN = 50_000
 """Cycles from which on the few that a tree of adders takes more at the end of a run do not count."""
 
 RESULT_DEMAND = 16
-"""Elements to choose from that cost as much as an accumulator and what follows it, for each result of a step."""
+"""One accumulator with its post-processing costs as much area as this many multiplexer inputs (elements)."""
 
 MAX_TURNS = 12
 """Candidates for lanes with time-shared multipliers that are evaluated."""
@@ -80,7 +80,14 @@ class BufferUser:
     interval: int
 
     def accepts(self, layout: Layout, ports: int) -> bool:
-        """Whether another layout of the buffer would not slow the kernel down."""
+        """Whether another layout of the buffer would not slow the kernel down.
+
+        Parameters
+        ----------
+        layout : Layout
+        ports : int
+            Read ports of its memory.
+        """
         use = self.accesses.use(self.lanes, layout)
         return use.multiplexed <= max(MAX_MULTIPLEXED, layout.lanes) and use.interval(ports) <= self.interval
 
@@ -104,7 +111,7 @@ class LaneChoice:
     results : int
         Results of a step that have adders of their own, where lanes could sum instead.
     why : str
-        What was chosen, and why, for a reader of the plan.
+        The choice and its reason, for a reader of the plan.
     least : int
         Cycles of all steps that some lanes would take with any layouts of the buffers.
     decision : Decision, optional
@@ -125,7 +132,7 @@ class LaneChoice:
     decision: Decision | None = None
 
     def demand(self, layouts: dict[int, Layout]) -> int:
-        """Words that a step touches, inputs (elements) of lane multiplexers, and what the results amount to."""
+        """Words that a step touches, inputs (elements) of lane multiplexers, and `RESULT_DEMAND` for each result."""
         words = sum(self.accesses[idx].use(self.lanes, layout).cost for idx, layout in layouts.items())
         return words + RESULT_DEMAND * self.results
 

@@ -67,7 +67,15 @@ def planned_blocks(
 
 
 def lane_enables(memory: MemoryPlan, design: Design, members: Collection[str]) -> int:
-    """Bits of a lane of a memory that has a write enable of its own; 0 where a word has one."""
+    """Bits of a lane of a memory that has a write enable of its own; 0 where a word has one.
+
+    Parameters
+    ----------
+    memory : MemoryPlan
+    design : Design
+    members : collection of str
+        Names of the buffers in the memory.
+    """
     if memory.layout.lanes == 1:
         return 0
     single = any(_writes_lanes(design.kernels[kernel], buffer) for kernel, buffer in memory.slots)

@@ -14,7 +14,14 @@ __all__ = ["with_held_operands"]
 
 
 def with_held_operands(options: CompileOptions, kernels: Sequence[KernelIR]) -> CompileOptions:
-    """Options with the cycle of `HeldOperands`, where kernels share so many multipliers that paths to them are long."""
+    """Options with the cycle of `HeldOperands`, where kernels share so many multipliers that paths to them are long.
+
+    Parameters
+    ----------
+    options : CompileOptions
+    kernels : sequence of KernelIR
+        By call.
+    """
     users = sum(total_multiplications(kernel) > 0 for kernel in kernels)
     if not options.share_multipliers or not options.spread or users < HeldOperands.KERNELS:
         return options

@@ -85,7 +85,14 @@ def place_program(
 
 
 def place_cores(repeats: Repeats, options: CompileOptions) -> Placed:
-    """Plan the first run of each core, see `place`."""
+    """Plan the first run of each core, see `place`.
+
+    Parameters
+    ----------
+    repeats : Repeats
+        Calls that share a core.
+    options : CompileOptions
+    """
     roles = repeats.slot_roles(buffer_roles(repeats.program, options))
     return _placed(repeats.first_runs(), options, dict(repeats.storage), roles)
 
@@ -97,6 +104,12 @@ def place(program: ProgramIR, options: CompileOptions) -> Placed:
     time follow.  Kernels with more multiplications choose first.  Ties in cycles are
     broken by the order of the lanes or by their memory demand: which is better depends on the later kernels, so both
     are tried.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        With canonical kernels.
+    options : CompileOptions
     """
     roles = buffer_roles(program, options)
     slot_roles = [{idx: roles[n] for idx, n in _slots(call).items()} for call in program.calls]

@@ -37,7 +37,7 @@ class Measured:
     kernel : str
     elements : int
     instructions, rows : int
-        What the host sends.
+        Packets of the host.
     cycles, total : int
         From start to halt, and through the host port.
     """

@@ -82,9 +82,9 @@ class Bundle:
     program : tuple of int
         Instruction words.
     data : tuple of Region
-        What the memories hold at the start; elsewhere 0.
+        Contents of the memories at the start; 0 elsewhere.
     outputs : tuple of Output
-        What is read at the end.
+        Regions that are read at the end.
 
     Raises
     ------
@@ -165,7 +165,7 @@ class Bundle:
         Raises
         ------
         InputError
-            With the line of what is wrong.
+            With the line of the fault.
         """
         return _TextReader(text, name).read()
 

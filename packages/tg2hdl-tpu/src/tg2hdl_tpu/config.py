@@ -162,7 +162,7 @@ class Config:
 
     @property
     def check(self) -> int:
-        """Cycles from the issue of a row to the check of what it read."""
+        """Cycles from the issue of a row to the check of its operands."""
         return 1 + self.read_registers + min(max(0, self.pre_registers - 2), 2)
 
     def interval(self, kind: int) -> int:

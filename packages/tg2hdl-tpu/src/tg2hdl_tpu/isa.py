@@ -140,7 +140,7 @@ class Opcode:
     part: str = ""  # what a machine must have for it, as `Config` names it
 
     def exists(self, config: Config) -> bool:
-        """Whether a machine has what it needs."""
+        """Whether a machine has the units that it needs."""
         return not self.part or bool(getattr(config, self.part))
 
 

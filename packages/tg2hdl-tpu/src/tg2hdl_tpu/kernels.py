@@ -1,4 +1,4 @@
-"""The kernels of `tg2hdl tpu bench`: programs with random data, and what numpy makes of the data."""
+"""The kernels of `tg2hdl tpu bench`: programs with random data, and the results of numpy."""
 
 from __future__ import annotations
 

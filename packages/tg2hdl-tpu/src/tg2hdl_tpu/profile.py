@@ -59,7 +59,7 @@ class Event:
     pc : int
         Address of the instruction.
     wait : str
-        What the unit waits for; empty while it works.
+        Cause of waiting; empty while the unit works.
     """
 
     unit: str
@@ -239,7 +239,7 @@ def _spans(column: NDArray[Any]) -> Iterator[tuple[int, int]]:
 
 
 def events(profile: Profile) -> list[Event]:
-    """Return what each unit did, by unit and time; nothing where it had nothing to do."""
+    """Return the work of each unit, by unit and time; idle times are left out."""
     trace = profile.trace
     found: list[Event] = []
     if not len(trace):

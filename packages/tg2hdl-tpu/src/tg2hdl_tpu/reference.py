@@ -1,6 +1,6 @@
 """The machine in plain Python and numpy: one instruction after the other, without time.
 
-It is the independent reference of the compiled simulator, and serves where there is no C++ compiler.
+It is the independent reference of the compiled simulator, and serves where a C++ compiler is missing.
 """
 
 from __future__ import annotations

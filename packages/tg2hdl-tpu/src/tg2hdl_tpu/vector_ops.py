@@ -30,7 +30,7 @@ class VectorOp:
     name : str
         Mnemonic.
     summary : str
-        What it computes, for the page of instructions.
+        Its function, for the page of instructions.
     c : str
         The result of one lane as a C expression of type int32_t or uint32_t; empty where Python evaluates `numpy`.
     numpy : callable
@@ -41,7 +41,7 @@ class VectorOp:
     reads_b, reads_c, uses_k : bool
         Whether it has a second operand, the old destination, a parameter.
     part : str
-        What a machine must have for it: ``float``, ``functions``, ``divide`` or ``zero_points``; empty for all.
+        Option of the machine that it needs: ``float``, ``functions``, ``divide`` or ``zero_points``; empty for none.
     """
 
     name: str

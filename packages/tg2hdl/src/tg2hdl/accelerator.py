@@ -1,4 +1,4 @@
-"""A compiled model and what is made from it: synthesis, reports, the folder of a device, HDL files."""
+"""A compiled model and its products: synthesis, reports, the folder of a device, HDL files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Accelerator(CompiledModel):
     # Explanation and report
 
     def explain(self, kernel: str | None = None, *, variants: bool = True) -> Explanation:
-        """Why the design takes its cycles: decisions, what bounds each II, and options that would change it.
+        """Why the design takes its cycles: decisions, the bound of each II, and options that would change it.
 
         Parameters
         ----------

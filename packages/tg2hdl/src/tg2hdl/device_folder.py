@@ -1,4 +1,4 @@
-"""The folder of a device: the design, what its driver needs, and its documents."""
+"""The folder of a device: the design, the files of its driver, and its documents."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Finding:
     version : str
         Empty where it is missing or tells none.
     purpose : str
-        What needs it.
+        Its user.
     hint : str
         How to install it, when it is missing.
     """

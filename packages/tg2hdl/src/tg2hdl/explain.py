@@ -1,4 +1,4 @@
-"""Why a design takes its cycles: the decisions behind it, what bounds each II, and options that would change it."""
+"""Why a design takes its cycles: decisions, the bound of each II, and options that would change it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Explanation:
     decisions : tuple of Decision
         About the whole program.
     variants : tuple of Variant
-        What would change the cycles; the fewest cycles first.
+        Options that would change the cycles; the fewest cycles first.
     notes : tuple of str
         Where each weight is, and why, if some may be outside the chip.
     cost : Cost, optional

@@ -131,7 +131,13 @@ def module_name(name: str) -> str:
 
 
 def write_text(text: str, path: str | PathLike[str] | None) -> str:
-    """Write a text to a file, making its folder, unless `path` is None; returns the text."""
+    """Write a text to a file, making its folder, unless `path` is None; returns the text.
+
+    Parameters
+    ----------
+    text : str
+    path : str or pathLike[str]
+    """
     if path is not None:
         write_file(path, text)
     return text

@@ -38,7 +38,7 @@ def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[
 
 
 def layer_of(call: KernelCall, program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> str:
-    """Modules whose weights a kernel reads, such as ``first, norm``; else what made it in the user's program."""
+    """Modules whose weights a kernel reads, such as ``first, norm``; else its place in the user's program."""
     buffers = [program.buffers[n] for n in call.buffers]
     weights = [b.name for b in buffers if b.role == "weight"]
     weights += [_TILE.sub("", b.name) for b in buffers if b.role == "external"]

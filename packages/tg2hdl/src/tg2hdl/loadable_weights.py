@@ -20,6 +20,14 @@ def check_weights(
 ) -> dict[str, np.ndarray]:
     """The given weights, flat, if all of them can be loaded.
 
+    Parameters
+    ----------
+    captured : CapturedProgram
+    design : Design
+        With ``weights="loadable"``.
+    given : mapping of str to Any
+        By name of the weight.
+
     Raises
     ------
     InputError

@@ -32,6 +32,12 @@ def count_macs(kernel: KernelIR, variables: Mapping[str, int] | None = None) -> 
 
     A product that is computed again for further results counts once, and only in the iterations that select it.
     Address arithmetic and products by constants, which take no multiplier, do not count.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    variables : mapping of str to int, optional
+        Values of run-time variables.
     """
     stored = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
     affine = AffineAnalysis()

@@ -145,6 +145,13 @@ class MemoryMap(Sequence[MemoryEntry]):
     def pack(self, name: str, array: Any) -> npt.NDArray[np.object_]:
         """Words of a memory, in the order of their addresses, as Python integers.
 
+        Parameters
+        ----------
+        name : str
+            Of the memory.
+        array : object
+            In the shape and dtype of the model.
+
         Raises
         ------
         InputError
@@ -170,6 +177,13 @@ class MemoryMap(Sequence[MemoryEntry]):
 
     def unpack(self, name: str, words: Any) -> npt.NDArray[Any]:
         """Array of a memory from its words, in the shape and dtype of the model; inverse of `pack`.
+
+        Parameters
+        ----------
+        name : str
+            Of the memory.
+        words : object
+            In the order of their addresses.
 
         Raises
         ------

@@ -23,6 +23,16 @@ def check_netlist(
 ) -> int:
     """Simulate the netlist of an accelerator on input vectors; returns the cycles of one run.
 
+    Parameters
+    ----------
+    accelerator : Accelerator
+    result : SynthesisResult
+        With the netlist.
+    vectors : sequence of sequence of object
+        Number of inputs.
+    progress : callable, optional
+        Called after each input.
+
     Raises
     ------
     SimulationError

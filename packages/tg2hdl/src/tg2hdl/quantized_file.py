@@ -29,6 +29,12 @@ _FORMAT = 1
 def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
     """Write a quantized model; several outputs become a tuple.
 
+    Parameters
+    ----------
+    model : QuantizedModel
+    path : str or pathLike[str]
+        Of the ``.npz`` file.
+
     Raises
     ------
     InputError

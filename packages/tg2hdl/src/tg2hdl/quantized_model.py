@@ -1,4 +1,4 @@
-"""Models in integers: what quantization makes, and what files with quantizers become."""
+"""Models in integers, of quantization and of files with quantizers."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _NOT_IN_FILES = (
 
 @dataclass(frozen=True, eq=False)
 class QuantizedFile:
-    """A written file, and what the quantization cost.
+    """A written file, and the error of the quantization.
 
     Parameters
     ----------

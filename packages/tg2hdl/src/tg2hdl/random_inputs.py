@@ -12,7 +12,15 @@ __all__ = ["random_inputs", "random_values"]
 
 
 def random_inputs(specs: Iterable[TensorSpec], seed: int) -> tuple[np.ndarray, ...]:
-    """Random arrays: small floats, any bool, integers of the whole range."""
+    """Random arrays: small floats, any bool, integers of the whole range.
+
+    Parameters
+    ----------
+    specs : iterable of TensorSpec
+        Shape and dtype of each input.
+    seed : int
+        Equal seeds give equal arrays.
+    """
     rng = np.random.default_rng(seed)
     arrays = []
     for spec in specs:

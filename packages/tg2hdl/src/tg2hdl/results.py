@@ -36,9 +36,9 @@ class KernelSummary:
         Multiplications that its results need: none counts again for further results, or in iterations that drop it;
         those by constants take no multiplier and do not count.
     notes : tuple of str
-        What the planner chose, and why.
+        Choices of the planner, with reasons.
     layer : str
-        Modules of the model whose weights it reads, or what made it in the user's program; may be empty.
+        Modules of the model whose weights it reads, or its place in the user's program; may be empty.
     """
 
     name: str

@@ -40,6 +40,17 @@ def open_line(
 ) -> SimulatedLine:
     """Simulate a design behind a serial line, whose bits take `divisor` clock cycles.
 
+    Parameters
+    ----------
+    design : Design
+        With the port ``uart``.
+    engine : str, optional
+        Name of the engine, or ``auto``.
+    progress : callable, optional
+        Called with a message while the engine is built.
+    divisor : int, optional
+        Clock cycles of a bit.
+
     Raises
     ------
     InputError

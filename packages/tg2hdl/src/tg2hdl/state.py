@@ -1,4 +1,4 @@
-"""State by name: what a model keeps from one run to the next."""
+"""State by name: buffers that a model keeps from one run to the next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StateTensor:
     number : int
         Of its buffer in the program.
     stored : DType
-        In the hardware: as many bits as what is stored needs.
+        In the hardware: as many bits as the stored values need.
     initial : ndarray
         First contents.
     """

@@ -48,7 +48,16 @@ def chrome_trace(accelerator: CompiledModel, simulation: SimulationResult | None
 def write_trace(
     accelerator: CompiledModel, path: str | PathLike[str], simulation: SimulationResult | None = None
 ) -> Path:
-    """Write `chrome_trace` to a file."""
+    """Write `chrome_trace` to a file.
+
+    Parameters
+    ----------
+    accelerator : CompiledModel
+    path : str or pathLike[str]
+        Of the JSON file.
+    simulation : SimulationResult, optional
+        Whose measured times are shown; the predicted ones otherwise.
+    """
     return write_file(path, json.dumps(chrome_trace(accelerator, simulation)) + "\n")
 
 

@@ -63,7 +63,7 @@ class WidthSearch:
     Parameters
     ----------
     measure : str
-        What the quality is.
+        Name of the quality.
     """
 
     measure: str

@@ -66,7 +66,7 @@ class OnnxModel:
     operators : frozenset of str
         Types of the nodes of the graph.
     in_float : tuple of str
-        What of a quantized file is computed in float, where somebody asked for integers.
+        Nodes of a quantized file that are computed in float although the user asked for integers.
     text_outputs : frozenset of str
         Outputs whose numbers stand for strings, see `decoded`.
 

@@ -46,13 +46,13 @@ class CapturedProgram:
     var_vals : dict
         Values that run-time variables were bound to in the example.
     structure : Any
-        What the model returned, with the number of the output in place of each tensor.
+        Structure of the model's result, with the number of the output in place of each tensor.
     preparation : ProgramIR, optional
         Computes those weights of `program` that depend on other tensors of the model, from these.
     frozen : frozenset of str
         Weights of the model that cannot change without another capture.
     model : callable, optional
-        What was captured.
+        The captured program.
     arguments : tuple of UOp or None
         Bound Variables among the model's arguments, and None in the place of each array.
     shapes : dict of str to tuple of int
@@ -249,7 +249,7 @@ def _in_program(specs: Sequence[TensorSpec], buffers: Sequence[int]) -> tuple[Pr
 def describe_outputs(
     result: Any, tensors: list[Tensor], names: Sequence[str] | None = None
 ) -> tuple[Any, list[TensorSpec]]:
-    """Structure of what a model returned, with a slot for each tensor, and the shapes and dtypes of these."""
+    """Structure of a model's result, with a slot for each tensor, and the shapes and dtypes of these."""
     labels: list[str] = []
 
     def walk(item: Any, label: str) -> Any:

@@ -81,7 +81,7 @@ def variable_of(uop: UOp) -> Variable | None:
 
 
 def scalar_dtype(uop: UOp) -> Any:
-    """Scalar tinygrad dtype of a value, or of what an address points to."""
+    """Scalar tinygrad dtype of a value, or of the element at an address."""
     return uop.dtype.base.scalar() if hasattr(uop.dtype, "base") else uop.dtype
 
 

@@ -55,7 +55,7 @@ class HostProgram(ABC):
 
     @abstractmethod
     def load(self, lib: bytes) -> None:
-        """Take what the compiler returned."""
+        """Take the compiler's result."""
 
     @abstractmethod
     def run(self, buffers: Sequence[memoryview], values: Sequence[int]) -> float:

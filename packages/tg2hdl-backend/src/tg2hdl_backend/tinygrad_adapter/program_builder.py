@@ -60,7 +60,7 @@ class ProgramBuilder:
     Parameters
     ----------
     origins : Origins, optional
-        What made the ops, for messages.
+        Origin of the ops, for messages.
     """
 
     def __init__(self, origins: Origins | None = None) -> None:

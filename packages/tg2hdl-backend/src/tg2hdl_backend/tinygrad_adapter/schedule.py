@@ -29,7 +29,7 @@ def program_of_schedule(schedule: Any) -> tuple[BuiltProgram, dict[str, int]]:
     Parameters
     ----------
     schedule : Tensor, list of Tensor, UOp or list of UOp
-        A tensor that is not realized, or what the installed tinygrad gives for it: a LINEAR UOp or its calls.
+        A tensor that is not realized, or its schedule by the installed tinygrad: a LINEAR UOp or its calls.
 
     Raises
     ------

@@ -50,7 +50,7 @@ class Trace:
     shapes : dict
         Their shapes.
     result : Any
-        What the model returned.
+        The result of the model.
     once : int
         Number of the first calls, which tinygrad makes only once: updates that tensors waited for before the run.
     origins : Origins
@@ -243,7 +243,7 @@ def called_function(model: Any, example_inputs: Sequence[Any]) -> tuple[Any, tup
 
 
 def reachable_tensors(model: Any) -> dict[str, Tensor]:
-    """Tensors that a model holds: attributes of an object, or what a function closes over or names."""
+    """Tensors that a model holds: attributes of an object, or values that a function closes over or names."""
     if hasattr(model, "named_weights"):
         return dict(model.named_weights())
     function = plain_function(model)
@@ -347,7 +347,7 @@ def _on_device(tensor: Tensor, device: str) -> Tensor:
 
 
 def flat_tensors(result: Any) -> Iterator[Tensor]:
-    """Tensors in what a model returned, in order."""
+    """Tensors in the result of a model, in order."""
     if isinstance(result, Tensor):
         yield result
     elif isinstance(result, dict):

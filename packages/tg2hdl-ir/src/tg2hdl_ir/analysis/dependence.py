@@ -220,7 +220,7 @@ class Dependence:
     # Buffers
 
     def buffers_allow(self, loop: LoopIR, nest: tuple[LoopIR, ...] = ()) -> bool:
-        """Whether no iteration reads or overwrites what another one writes, or only in program order.
+        """Whether no iteration reads or overwrites results of another one, or only in program order.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ class RangeAnalysis:
     values : mapping of IRValue to interval
         Intervals of single values, known from elsewhere.
     by_comparison : bool
-        Whether what a selection takes is also bounded by the comparison that chose it, as in a clip.
+        Whether the result of a selection is also bounded by the comparison that chose it, as in a clip.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ class Plan:
         return Step(op, self.home[op], self.select(op.op, types, op.dtype), types, sources)
 
     def order(self, value: IRValue) -> tuple[Step, ...]:
-        """Ops that a value is made of, up to what statements load, operands first."""
+        """Ops that a value is made of, up to the loads of statements, operands first."""
         found = self.orders.get(value)
         if found is None:
             ops = (node for node in ops_first([value]) if isinstance(node, IROp))
@@ -194,5 +194,5 @@ def post_order(
 
 
 def ops_first(roots: Sequence[IRValue]) -> Iterator[IRValue]:
-    """Values below some others, operands first; what a load reads is not below an op of it."""
+    """Values below some others, operands first; the address of a load is not below an op of it."""
     return post_order(roots, lambda node: node.srcs if isinstance(node, IROp) else ())

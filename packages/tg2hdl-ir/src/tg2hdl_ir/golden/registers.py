@@ -71,7 +71,7 @@ class RegisterFile:
         array[tuple(places)] = values
 
     def leave(self, written: set[Element], dimensions: int) -> None:
-        """Drop the innermost of `dimensions` dimensions: its last iteration is what remains."""
+        """Drop the innermost of `dimensions` dimensions; its last iteration remains."""
         for one in written:
             if one[0] in self.arrays:
                 array = self.arrays[one[0]]

@@ -1,4 +1,4 @@
-"""Bias: what is added to a float sum once it is complete becomes its initial value.
+"""Bias: a value that is added to a complete float sum becomes its initial value.
 
 The bias is then added first instead of last, which changes rounding and needs ``float_order="relaxed"``.
 """

@@ -1,4 +1,4 @@
-"""Cutting: a reduction and what follows it become two kernels, with the reduced values in a buffer between them.
+"""Loop fission: a reduction and the rest of its kernel become two, with the reduced values in a buffer between them.
 
 Each then runs at its own rate, with its own units.
 """

@@ -1,4 +1,4 @@
-"""Cutting between products: the later products of a chain, and what follows them, become a kernel of their own.
+"""Loop fission between products: the later products of a chain, and the rest, become a kernel of their own.
 
 A step that multiplies several times needs so many multipliers in each lane, and they wait for the latency between the
 first product and the last one when a kernel begins and when it ends.  Two kernels have lanes of their own number.

@@ -1,4 +1,4 @@
-"""Removing what no store uses: loads, buffers and registers."""
+"""Dead code elimination: loads, buffers and registers that no store uses."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class _Unchanged(Folder):
 
 
 def number_depths(root: LoopIR) -> LoopIR:
-    """Give each loop and its counter the level at which it stands; the same tree when all are right."""
+    """Give each loop and its counter their level; the same tree when all are right."""
     rewriter = Rewriter(_Unchanged())
     moved = False
 

@@ -34,7 +34,7 @@ __all__ = ["fold_scales"]
     "fold-scales", "scales of float sums become part of the weights", term="distribution of scales over sums"
 )
 def fold_scales(program: ProgramIR) -> ProgramIR:
-    """Fold what scales float sums, as a normalization after a convolution or a matrix product does, into weights.
+    """Fold scales of float sums, such as those of a normalization after a convolution, into weights.
 
     Results change by rounding.  `hoist_weights` makes tables of the products of weights.
     """

@@ -1,4 +1,4 @@
-"""A kernel in the order of another one: it reads what that one writes, word by word, as the words are completed."""
+"""A kernel in the order of another one: it reads the words that the other writes as they are completed."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Rewrite:
 
     @property
     def scope(self) -> str:
-        """``kernel`` or ``program``: what it is given."""
+        """Type of its first argument: ``kernel`` or ``program``."""
         return "program" if next(iter(signature(self.run).parameters)) in ("program", "form") else "kernel"
 
     @cached_property
@@ -89,7 +89,7 @@ class Rewrite:
         Parameters
         ----------
         facts
-            Among them what it needs.
+            By name; those that it needs are used.
         """
         made = self.run(kernel, **self.given(facts))
         if not isinstance(made, list):
@@ -99,7 +99,7 @@ class Rewrite:
 
 
 class PassWatcher(Protocol):
-    """Called after each rewrite with its name, what it was given and what it made."""
+    """Called after each rewrite with its name, its argument and its result."""
 
     def __call__(self, name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
         """See a rewrite."""
@@ -169,7 +169,17 @@ def are_watched() -> bool:
 
 
 def applied(name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
-    """Tell the watchers of a rewrite that has run: the one way by which each of them is seen."""
+    """Tell the watchers of a rewrite that has run: the one way by which each of them is seen.
+
+    Parameters
+    ----------
+    name : str
+        Of the rewrite.
+    before : KernelIR or ProgramIR
+        Its argument.
+    after : Rewritten
+        Its result.
+    """
     if os.environ.get(VERIFY_VARIABLE, "") not in ("", "0"):
         verify_each(name, before, after)
     for watcher in _watchers.get():
@@ -194,7 +204,17 @@ def made_kernels(
 
 
 def verify_each(name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
-    """Verify what a rewrite has made, naming it in errors."""
+    """Verify the result of a rewrite, naming it in errors.
+
+    Parameters
+    ----------
+    name : str
+        Of the rewrite.
+    before : KernelIR or ProgramIR
+        Its argument.
+    after : Rewritten
+        Its result.
+    """
     for _, made in made_kernels(before, after):
         if made in _verified:
             continue

@@ -112,7 +112,7 @@ class Rewriter:
                 return rebuilt
 
     def changed(self, statement: IRStatement) -> IRStatement:
-        """Rebuilt form of a statement after `change`; what reads a load reads its changed form."""
+        """Rebuilt form of a statement after `change`; readers of a load get its changed form."""
         rebuilt = self.statement(statement)
         if self._change is None:
             return rebuilt

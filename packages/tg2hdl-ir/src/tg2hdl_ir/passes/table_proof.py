@@ -1,4 +1,4 @@
-"""Proof of tables: an expression and what replaces it have the same bits at all values of their counters."""
+"""Proof of tables: an expression and its replacement have the same bits at all values of their counters."""
 
 from __future__ import annotations
 

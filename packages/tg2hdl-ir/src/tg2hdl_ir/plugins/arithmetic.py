@@ -15,7 +15,7 @@ __all__ = ["ArithmeticSet"]
 
 
 class ArithmeticSet(PluginSet):
-    """Plugins, with what computes: which unit or lowering an op gets, and what its golden result is."""
+    """Plugins and arithmetic: the unit or lowering of an op, and its golden result."""
 
     def op(self, name: str) -> OpDef:
         """Return the op of a name.
@@ -195,6 +195,15 @@ class ArithmeticSet(PluginSet):
 
     def select_lowering(self, op: str, operands: tuple[DType, ...], result: DType) -> OpLowering | None:
         """Combinational lowering of highest priority that matches; None without one.
+
+        Parameters
+        ----------
+        op : str
+            Name.
+        operands : tuple of DType
+            Their types.
+        result : DType
+            Its type.
 
         Raises
         ------

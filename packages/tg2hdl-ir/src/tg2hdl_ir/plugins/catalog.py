@@ -64,7 +64,7 @@ class _Table:
 
 
 class Catalog:
-    """Descriptors of all hooks; what does not fit is reported to the loader and left out."""
+    """Descriptors of all hooks; faulty ones are reported to the loader and left out."""
 
     def __init__(self, loader: PluginLoader) -> None:
         self._loader = loader

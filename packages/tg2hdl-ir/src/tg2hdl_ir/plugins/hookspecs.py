@@ -49,7 +49,7 @@ hookimpl = pluggy.HookimplMarker("tg2hdl")
 
 @hookspec
 def tg2hdl_ops() -> list[OpDef]:  # type: ignore[empty-body]
-    """Operations that may stand in `IROp.op`."""
+    """Operations that `IROp.op` may name."""
 
 
 @hookspec

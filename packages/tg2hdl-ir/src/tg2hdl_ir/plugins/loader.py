@@ -40,7 +40,7 @@ _KNOWN_HOOKS = tuple(n for n in vars(hookspecs) if n.startswith("tg2hdl_"))
 
 
 class PluginLoader:
-    """Plugins of an environment and what is wrong with them.
+    """Plugins of an environment and their problems.
 
     Parameters
     ----------
@@ -82,6 +82,15 @@ class PluginLoader:
     def register(self, plugin: object, name: str, distribution: str) -> None:
         """Register a plugin object.
 
+        Parameters
+        ----------
+        plugin : object
+            Module or object with hook implementations.
+        name : str
+            Of the plugin.
+        distribution : str
+            That it comes with.
+
         Raises
         ------
         PluginError
@@ -111,7 +120,19 @@ class PluginLoader:
         del self.distributions[name]
 
     def report(self, name: str, reason: str, hint: str, hook: str = "") -> None:
-        """Note a problem once, and log it."""
+        """Note a problem once, and log it.
+
+        Parameters
+        ----------
+        name : str
+            Of the plugin.
+        reason : str
+            The fault.
+        hint : str
+            A way out.
+        hook : str, optional
+            Name; empty where it is not known.
+        """
         problem = PluginProblem(name, self.distributions[name], reason, hint, hook)
         if problem not in self.problems:
             self.problems.append(problem)

@@ -1,4 +1,4 @@
-"""Loaded plugins: what they registered, whose it is, and what is wrong with it."""
+"""Loaded plugins: their descriptors, the owner of each, and their problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class PluginSet:
-    """Loaded plugins: what they registered, under its names, and whose it is.
+    """Loaded plugins: their descriptors by name, and the owner of each.
 
     Parameters
     ----------
@@ -132,6 +132,13 @@ class PluginSet:
     def factory(self, descriptor: Any, field: str) -> Callable[..., Any]:
         """Function or class that a field of a descriptor names.
 
+        Parameters
+        ----------
+        descriptor : object
+            Registered by a plugin.
+        field : str
+            Name of the field.
+
         Raises
         ------
         PluginError
@@ -187,7 +194,15 @@ class PluginSet:
         return found
 
     def fault(self, descriptor: Any, what: str) -> PluginError:
-        """Error about what a plugin registered; it names the descriptor and the plugin."""
+        """Error about a descriptor; it names the descriptor and the plugin.
+
+        Parameters
+        ----------
+        descriptor : object
+            Registered by a plugin.
+        what : str
+            Rest of the message.
+        """
         label = next((k.label for k in KINDS.values() if k.descriptor is type(descriptor)), "descriptor")
         plugin = self._catalog.owner(descriptor)
         return PluginError(
@@ -216,5 +231,5 @@ class PluginSet:
         return self._catalog.of_plugin(plugin)
 
     def describe(self) -> dict[str, Any]:
-        """Plugins, what each contributes and what is wrong: plain data for ``tg2hdl plugins list --json``."""
+        """Plugins with contributions and problems: plain data for ``tg2hdl plugins list --json``."""
         return describe_plugins(self._loader, self._catalog, self.problems)

@@ -16,9 +16,9 @@ class PluginProblem:
     plugin, distribution : str
         Name of the plugin, ``distribution:entry point``, and the distribution that installs it.
     reason : str
-        What is wrong.
+        The fault.
     hint : str
-        What to do instead.
+        A way out.
     hook : str
         The hook that it is about; empty for the plugin as a whole, which is then not loaded.
     """

@@ -1,4 +1,4 @@
-"""Checks of what a hook returns, by the types of the descriptor's fields."""
+"""Checks of the descriptors that hooks return, by the types of their fields."""
 
 from __future__ import annotations
 
@@ -79,7 +79,15 @@ _LEAST = (
 
 
 def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
-    """The fault of an object that a hook for descriptors of `kind` returned, and a hint; None when it fits."""
+    """The fault of an object that a hook for descriptors of `kind` returned, and a hint; None when it fits.
+
+    Parameters
+    ----------
+    descriptor : object
+        Returned by a hook.
+    kind : type[Any]
+        Class of the descriptors of the hook.
+    """
     if not isinstance(descriptor, kind):
         found = f"{descriptor!r:.60} of type {type(descriptor).__name__}"
         return f"returned {found} where {kind.__name__} belongs", f"return a list of {kind.__name__}"

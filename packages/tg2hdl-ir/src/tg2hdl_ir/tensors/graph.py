@@ -123,7 +123,7 @@ class TensorGraph:
         Their nodes.
     input_names : tuple of str
     structure : Any
-        What the model returns, with the number of the output in place of each tensor; None for one tensor.
+        Structure that the model returns, with the number of the output in place of each tensor; None for one tensor.
     """
 
     name: str
@@ -184,7 +184,17 @@ class GraphBuilder:
         return len(self.nodes) - 1
 
     def const(self, value: npt.ArrayLike, dtype: DType, label: str = "") -> int:
-        """A constant; equal scalars become one node."""
+        """A constant; equal scalars become one node.
+
+        Parameters
+        ----------
+        value : npt.ArrayLike
+            A scalar or an array.
+        dtype : DType
+            Of its elements.
+        label : str, optional
+            For messages.
+        """
         array = np.asarray(value).astype(dtype.numpy())
         key = ("const", dtype, array.shape, array.tobytes()) if array.size <= 16 else None
         if key is not None and key in self._known:
@@ -200,7 +210,15 @@ class GraphBuilder:
         return self.add(op, sources, shape, dtype, label=label)
 
     def cast(self, source: int, dtype: DType) -> int:
-        """The same numbers in another type; the node itself where it has the type."""
+        """The same numbers in another type; the node itself where it has the type.
+
+        Parameters
+        ----------
+        source : int
+            Number of a node.
+        dtype : DType
+            Of the result.
+        """
         node = self.nodes[source]
         return source if node.dtype == dtype else self.add("cast", (source,), node.shape, dtype)
 
@@ -214,6 +232,20 @@ class GraphBuilder:
         return self.add(node.op, (source,), node.shape, self.nodes[source].dtype, node.arg, node.label)
 
     def reduce(self, op: str, source: int, axes: tuple[int, ...], dtype: DType, label: str = "") -> int:
-        """A reduction over axes, which are removed."""
+        """A reduction over axes, which are removed.
+
+        Parameters
+        ----------
+        op : str
+            ``add`` or ``max``.
+        source : int
+            Number of a node.
+        axes : tuple of int
+            Dimensions, from 0.
+        dtype : DType
+            Of the result.
+        label : str, optional
+            For messages.
+        """
         shape = tuple(s for n, s in enumerate(self.nodes[source].shape) if n not in axes)
         return self.add(op, (source,), shape, dtype, axes, label)

@@ -53,7 +53,7 @@ class _Windows:
                     self.early[counter] = longest
 
     def reading(self, chosen: tuple[IRCounter, ...]) -> set[IRBufLoad]:
-        """Loads that in a warm-up iteration read what another load would read later."""
+        """Loads that in a warm-up iteration read words of which another load would be the reader later."""
         found: set[IRBufLoad] = set()
         for group, terms in zip(self.groups, self.terms, strict=True):
             ahead = set(group)

@@ -35,7 +35,7 @@ class CompiledKernel(Component):
     Attributes
     ----------
     host : HostShape
-        What the host sees.
+        Ports of the host.
 
     Members
     -------

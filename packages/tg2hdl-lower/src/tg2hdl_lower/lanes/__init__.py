@@ -1,1 +1,1 @@
-"""How many iterations of each loop run at once, and what a step of them asks of the memories."""
+"""How many iterations of each loop run at once, and the memory accesses of a step."""

@@ -84,7 +84,7 @@ _known: MutableMapping[KernelIR, dict[bool, dict[int, BufferAccesses]]] = WeakKe
 
 @dataclass(frozen=True)
 class BufferUse(BufferDemand):
-    """Words that a step of the busiest leaf reads and writes, and what lies around its lanes.
+    """Words that a step of the busiest leaf reads and writes, and those around its lanes.
 
     Parameters
     ----------

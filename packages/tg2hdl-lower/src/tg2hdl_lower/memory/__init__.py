@@ -1,1 +1,1 @@
-"""Memories as the plan sees them: layouts of words, kinds of memory, and what the host sees of them."""
+"""Memories as the plan sees them: layouts of words, kinds of memory, and host access."""

@@ -255,7 +255,7 @@ class MovingDigit:
     split : int
         Lanes of a word along the dimension.
     step : int
-        What the position, but for its constant, is a multiple of, modulo `split`.
+        Largest divisor of the position without its constant, modulo `split`.
     stride, weight : int
         Distance of its words in the memory, and of its lanes in a word.
     """

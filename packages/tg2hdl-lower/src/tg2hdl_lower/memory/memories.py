@@ -18,7 +18,7 @@ __all__ = ["Memories", "element_ranges"]
 
 @dataclass(frozen=True)
 class Memories:
-    """Layout and element type per buffer, and what its kind follows from.
+    """Layout and element type per buffer, and the facts that decide its kind.
 
     Parameters
     ----------

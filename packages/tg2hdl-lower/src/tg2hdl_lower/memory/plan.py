@@ -124,7 +124,7 @@ class MemoryPlan:
         return self.banks << self.layout.address_width
 
     def words(self) -> list[int]:
-        """Words at power on; none where there are no contents, which means zeros."""
+        """Words at power on; none for a memory without contents, which starts with zeros."""
         if self.contents is None:
             return []
         packed = self.layout.pack(self.contents, self.dtype)

@@ -14,7 +14,15 @@ __all__ = ["from_words", "to_words"]
 
 
 def to_words(packed: npt.NDArray[np.uint64], element: int) -> npt.NDArray[np.uint64]:
-    """Words from bit patterns of shape (words, lanes); `element` is the width of a lane (bits)."""
+    """Words from bit patterns of shape (words, lanes); `element` is the width of a lane (bits).
+
+    Parameters
+    ----------
+    packed : npt.NDArray[np.uint64]
+        Bit patterns of shape (words, lanes).
+    element : int
+        Width of a lane (bits).
+    """
     if packed.shape[1] == 1:
         return packed[:, 0]
     width = packed.shape[1] * element

@@ -12,7 +12,16 @@ __all__ = ["resized"]
 
 
 def resized(m: Module, value: Value, width: int) -> Value:
-    """Same number in exactly `width` bits."""
+    """Same number in exactly `width` bits.
+
+    Parameters
+    ----------
+    m : Module
+        Of the kernel.
+    value : Value
+    width : int
+        Bits.
+    """
     from amaranth.hdl import Signal, signed, unsigned
 
     if len(value) < width:

@@ -14,6 +14,13 @@ __all__ = ["bound_value"]
 def bound_value(bound: int | IRValue, variables: Mapping[str, int]) -> int:
     """Number of iterations for given variables.
 
+    Parameters
+    ----------
+    bound : int or IRValue
+        A number, or one known at run time.
+    variables : mapping of str to int
+        Values of run-time variables by name.
+
     Raises
     ------
     InputError

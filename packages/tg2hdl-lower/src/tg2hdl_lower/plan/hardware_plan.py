@@ -58,7 +58,7 @@ class MemoryPort:
 
 @dataclass(frozen=True)
 class HardwarePlan(NodeGraph):
-    """Everything that the emitter needs, and what the reports show.
+    """All decisions about a kernel, for the emitter and for reports.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class HardwarePlan(NodeGraph):
     control_registers : ControlRegisters
         Flags that wait in registers.
     accumulators : mapping of int to Accumulator
-        What each register of the kernel is made of.
+        Hardware of each register of the kernel.
     delay_lines : mapping of int to DelayLine
         Of the nodes that replay a word.
     run_constant : frozenset of int
@@ -105,7 +105,7 @@ class HardwarePlan(NodeGraph):
     follows : bool
         Whether it keeps the pace of the kernel before it, whose results it reads as they are written.
     decisions : tuple of Decision
-        What the planner chose among.
+        Decisions of the planner.
     source : KernelIR, optional
         The kernel that `plan_kernel` was given, where the plan must compute the same bits; a design has its own.
     """

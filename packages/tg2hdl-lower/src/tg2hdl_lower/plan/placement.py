@@ -63,7 +63,7 @@ class StageRules:
     recurrent, circular : collection of int
         Nodes of a recurrence through logic only, and of one through logic and units.
     chained : bool
-        Whether one level of logic may stand before a unit of a recurrence, without a register after it.
+        Whether one level of logic may precede a unit of a recurrence, without a register after it.
     """
 
     levels: int

@@ -1,4 +1,4 @@
-"""Nodes that read and write accumulators, and what these are made of."""
+"""Nodes that read and write accumulators, and the hardware of accumulators."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Accumulator:
         raise NotImplementedError(type(self).__name__)
 
     def write(self, d: Emission, node: RegisterWrite, value: Value) -> None:
-        """Write what a node writes; `value` without the zero of its reset input."""
+        """Write the value of a node; `value` without the zero of its reset input."""
         raise NotImplementedError(type(self).__name__)
 
 

@@ -58,7 +58,7 @@ def schedule(
     budget : MultiplierBudget, optional
         Products take turns to stay in it; without one each has a multiplier.
     chained : bool
-        Whether one level of logic may stand before a unit of a recurrence.
+        Whether one level of logic may precede a unit of a recurrence.
 
     Raises
     ------

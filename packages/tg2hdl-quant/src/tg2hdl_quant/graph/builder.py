@@ -167,7 +167,7 @@ def integer_bounds(nodes: Sequence[TensorNode], known: dict[int, Bounds], number
     Parameters
     ----------
     known : dict of int to Bounds
-        Bounds proven elsewhere; what is found is added.
+        Bounds proven elsewhere; new ones are added.
     """
     if number in known:
         return known[number]

@@ -45,11 +45,11 @@ class Lowering:
     plan : Plan
         Of it.
     observed : mapping of int to Observed
-        Values of stored nodes and of what tables are computed from.
+        Values of stored nodes and of the operands of tables.
     range_of : callable
         ``(observed, bits) -> (low, high)``: the calibration method.
     rounding : WeightRounding
-        What chooses the codes of weights.
+        Method that chooses the codes of weights.
     mean : mapping of int to ndarray, optional
         Means of the operands of layers with weights, for the correction of their biases.
     states : int

@@ -32,7 +32,7 @@ class FloatPart:
     constant : callable, optional
         Elements of a tensor that is computed of constants, in the float32 arithmetic of the model; None of others.
     name : callable, optional
-        What the report calls a node; its label or its operation unless given.
+        Name of a node in the report; its label or its operation unless given.
 
     Attributes
     ----------

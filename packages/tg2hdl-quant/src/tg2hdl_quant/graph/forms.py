@@ -36,7 +36,7 @@ def by_table(
 def by_steps(
     builder: IntegerBuilder, total: Sum, quantizer: Quantizer, low: int, high: int, name: str
 ) -> tuple[int, Requantization] | None:
-    """Codes of a sum that are not rounded half to even, proven for every sum; None where there is no such form.
+    """Codes of a sum that are not rounded half to even, proven for every sum; None where such a form does not exist.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Functions of one number inside a graph: activations as tinygrad writes them, found by what they compute."""
+"""Functions of one number inside a graph: activations as tinygrad writes them, found by their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph with quantizers to integers: sums between them exact, what has no integer form in float."""
+"""A graph with quantizers to integers: sums between them exact, nodes without an integer form in float."""
 
 from __future__ import annotations
 

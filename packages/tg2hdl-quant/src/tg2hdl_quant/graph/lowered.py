@@ -43,7 +43,7 @@ class WeightTensor:
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """The integer graph, and what stands for what."""
+    """The integer graph, and the map from nodes to integer ones."""
 
     graph: TensorGraph
     inputs: tuple[Value, ...]

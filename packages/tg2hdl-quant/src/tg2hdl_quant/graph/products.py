@@ -104,7 +104,7 @@ _MANTISSA = 24
 
 
 def follows_float32(total: Sum) -> bool:
-    """Whether a sum is one integer with positive scales: what ONNX Runtime multiplies by a float32."""
+    """Whether a sum is one integer with positive scales, which ONNX Runtime multiplies by a float32."""
     return len(total.terms) == 1 and bool(np.all(total.terms[0].scale > 0))
 
 

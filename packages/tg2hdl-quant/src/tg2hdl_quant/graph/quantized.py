@@ -58,7 +58,7 @@ class QuantizedGraph:
         return quantize_border(self.graph, self.inputs[number], number, x)
 
     def dequantize(self, number: int, integers: npt.ArrayLike) -> Array:
-        """Values of an output in the type of the quantized model; values stay what they are.
+        """Values of an output in the type of the quantized model; the values do not change.
 
         Integers of the model, such as class numbers, stay integers.
         """

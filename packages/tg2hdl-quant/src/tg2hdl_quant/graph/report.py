@@ -251,7 +251,7 @@ class Requantization:
     Parameters
     ----------
     name : str
-        Layer, as the file names what quantizes it.
+        Layer, by the name of its quantizer in the file.
     kind : str
         ``same`` (no arithmetic), ``shift``, ``multiplier`` (proven to round as float32 does, for every sum),
         ``float32`` (a float32 product in integers), ``table``, ``sum`` (of several scales), ``approximate`` or

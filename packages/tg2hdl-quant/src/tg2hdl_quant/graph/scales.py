@@ -40,7 +40,7 @@ class ChosenScales:
     Parameters
     ----------
     observed : mapping of int to Observed
-        Values of stored nodes and of what tables are computed from.
+        Values of stored nodes and of the operands of tables.
     range_of : callable
         ``(observed, bits) -> (low, high)``: the calibration method.
 

@@ -29,7 +29,7 @@ class Plan:
     Parameters
     ----------
     graph : TensorGraph
-        What is computed in float has the operation ``float``.
+        Nodes that are computed in float have the operation ``float``.
     roles : dict of int to set of str
         Stored nodes with what their readers are: ``operand`` of a contraction, index of a ``table``, ``internal`` or
         ``output``; ``float`` where float arithmetic reads a node of float arithmetic or an input.
@@ -38,9 +38,9 @@ class Plan:
     contractions : dict of int to str
         Names of all contractions.
     floats : dict of int to str
-        Nodes that were chosen to be computed in float, by what was chosen.
+        Nodes that were chosen to be computed in float, by the name that chose them.
     allow_float : bool
-        Whether what has no integer form is computed in float too.
+        Whether nodes without an integer form are computed in float too.
     """
 
     graph: TensorGraph
@@ -123,7 +123,7 @@ def plan_storage(graph: TensorGraph, float_layers: Iterable[str] = (), allow_flo
     float_layers : iterable of str
         Layers or methods to compute in float.
     allow_float : bool
-        Whether what has no integer form is computed in float, or refused.
+        Whether nodes without an integer form are computed in float, or refused.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def emit(
     batch : int
         Inputs simulated at once; 0 for a model of a single input.
     wave : Wave, optional
-        What the model writes to a waveform.
+        Signals that the model writes to a waveform.
     """
     emitter = _Emitter(program, batch)
     edges = emitter.edges(ports)
@@ -227,7 +227,7 @@ class _Emitter:
         return [head, *expressions.control.lines, *lines, "}"]
 
     def sample(self, wave: Wave) -> list[str]:
-        """Write the function that computes what a waveform shows, and its tables."""
+        """Write the function that computes the signals of a waveform, and its tables."""
         expressions = Expressions(self.program)
         phase = Phase(self.program, expressions, varies=False, hold=True)
         lines, widths, starts, place = [], [], [], 0

@@ -1,4 +1,4 @@
-"""The design as words: what the engine computes in a clock cycle."""
+"""The design as words, which the engine computes in a clock cycle."""
 
 from __future__ import annotations
 

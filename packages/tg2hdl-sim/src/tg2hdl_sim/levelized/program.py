@@ -1,4 +1,4 @@
-"""From nodes to units: what the generated code consists of."""
+"""From nodes to units, of which the generated code consists."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def simplify(design: Design) -> None:
 
 
 def tidy(design: Design) -> None:
-    """Merge and fold what a rewrite left; unused nodes lose their operands."""
+    """Merge and fold nodes after a rewrite; unused nodes lose their operands."""
     _number_values(design)
     _drop_dead(design)
 

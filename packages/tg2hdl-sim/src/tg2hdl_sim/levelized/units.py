@@ -1,4 +1,4 @@
-"""Units: what one statement of the generated code computes.
+"""Units: each is computed by one statement of the generated code.
 
 A unit is one node, or equal nodes of many lanes, which become a loop.
 """

@@ -68,7 +68,7 @@ def _code(number: int) -> str:
 
 
 def find_wave(elaboration: Elaboration) -> Wave:
-    """Return what a waveform of a design shows.
+    """Return the signals that a waveform of a design shows.
 
     Signals of equal value share an identifier, and are computed once.
     """

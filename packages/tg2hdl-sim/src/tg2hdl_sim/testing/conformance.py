@@ -227,7 +227,7 @@ def _check_same(engine: SimulatorDef, design: Callable[[], Any], seed: int) -> N
 
 
 def check_random_designs(engine: SimulatorDef, directory: Path) -> None:
-    """Registers, operators and memories at random give what Amaranth's simulator gives."""
+    """Registers, operators and memories at random give the results of Amaranth's simulator."""
     for seed in range(RANDOM_DESIGNS):
         _check_same(engine, lambda seed=seed: RandomDesign(seed), seed)  # type: ignore[misc]
 

@@ -21,6 +21,17 @@ def pll_settings(
 ) -> PllSettings:
     """Settings for the fastest clock that suits and is not faster than the wanted one (MHz).
 
+    Parameters
+    ----------
+    family : str
+        Name.
+    source : float
+        Frequency of the reference (MHz).
+    wanted : float
+        Highest frequency (MHz).
+    suits : callable, optional
+        Whether a frequency (MHz) is allowed.
+
     Raises
     ------
     InputError

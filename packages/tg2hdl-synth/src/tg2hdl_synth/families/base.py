@@ -65,7 +65,18 @@ class Family:
     def estimate(
         self, plans: Sequence[Any], rtlil: str, part: TargetDef, *, pack_registers: bool
     ) -> Estimate | None:
-        """Cells and Fmax of a design with these plans, before synthesis; None where there is no estimate."""
+        """Cells and Fmax of a design with these plans, before synthesis; None where there is no estimate.
+
+        Parameters
+        ----------
+        plans : sequence of object
+            By kernel.
+        rtlil : str
+            The design.
+        part : TargetDef
+        pack_registers : bool
+            Whether registers are moved into block RAMs.
+        """
         return None
 
     # Synthesis, place and route
@@ -84,6 +95,16 @@ class Family:
         self, rtlil: str, part: TargetDef, *, pack_registers: bool | str, progress: Progress
     ) -> Netlist:
         """Map a design in RTLIL to the cells of a part; `tg2hdl_synth.netlist.yosys_netlist` runs and counts.
+
+        Parameters
+        ----------
+        rtlil : str
+            The design.
+        part : TargetDef
+        pack_registers : bool or str
+            Whether, or where, registers are moved into block RAMs.
+        progress : Progress
+            Called with a message before each step.
 
         Raises
         ------
@@ -124,11 +145,26 @@ class Family:
         )
 
     def notes(self, netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:
-        """Lines for the result."""
+        """Lines for the result.
+
+        Parameters
+        ----------
+        netlist : Netlist
+        part : TargetDef
+        rtlil : str
+            The design before synthesis.
+        """
         return ()
 
     def simulation_models(self, module: dict[str, Any], folder: Path) -> tuple[str, str]:
         """Prepare a netlist's module (JSON of Yosys) for simulation.
+
+        Parameters
+        ----------
+        module : mapping of str to Any
+            JSON of Yosys.
+        folder : path
+            For further files.
 
         Returns
         -------
@@ -158,7 +194,15 @@ class Family:
         return platform
 
     def plls(self, source: float, wanted: float) -> Iterable[PllSettings]:
-        """All settings of the PLL for clocks up to the wanted one, from a source (MHz); without a PLL the source."""
+        """All settings of the PLL for clocks up to the wanted one, from a source (MHz); without a PLL the source.
+
+        Parameters
+        ----------
+        source : float
+            Frequency of the reference (MHz).
+        wanted : float
+            Highest frequency (MHz).
+        """
         return [PllSettings(source, ())] if source <= wanted else []
 
     def add_pll(self, m: Module, platform: Any, settings: PllSettings, clock: Signal, locked: Signal) -> None:
@@ -167,25 +211,53 @@ class Family:
 
     @staticmethod
     def clock_input(m: Module, platform: Any) -> Value:
-        """Return the default clock of a platform, behind its input buffer."""
+        """Return the default clock of a platform, behind its input buffer.
+
+        Parameters
+        ----------
+        m : Module
+        platform : object
+            Amaranth's platform of the board.
+        """
         from amaranth.lib import io
 
         m.submodules.clock_buffer = buffer = io.Buffer("i", platform.request(platform.default_clk, dir="-"))
         return buffer.i
 
     def build_options(self, part: TargetDef, frequency: float) -> dict[str, str]:
-        """Overrides for the build script of Amaranth's platforms, in addition to the reports of nextpnr."""
+        """Overrides for the build script of Amaranth's platforms, in addition to the reports of nextpnr.
+
+        Parameters
+        ----------
+        part : TargetDef
+        frequency : float
+            That placement aims at (MHz).
+        """
         return {"synth_opts": "-no-rw-check"}
 
     def soft_products(self, rtlil: str, part: TargetDef) -> str:
-        """Commands of Yosys that build products of LUTs, so that the rest fits the part's multipliers."""
+        """Commands of Yosys that build products of LUTs, so that the rest fits the part's multipliers.
+
+        Parameters
+        ----------
+        rtlil : str
+            The design.
+        part : TargetDef
+        """
         modules = read_rtlil(rtlil)
         narrow = all(max(product.widths) <= 9 for product in products(modules))
         soft = [f"{p.module}/{p.name}" for p in soft_products(modules, self.multipliers(part, narrow=narrow))]
         return f"proc\nbooth {' '.join(soft)}\n" if soft else ""
 
     def multipliers(self, part: TargetDef, *, narrow: bool) -> int:
-        """Products of at most 18 bits that a part's multipliers compute, or of at most 9 bits (`narrow`)."""
+        """Products of at most 18 bits that a part's multipliers compute, or of at most 9 bits (`narrow`).
+
+        Parameters
+        ----------
+        part : TargetDef
+        narrow : bool
+            Whether products have at most 9 bits.
+        """
         return part.dsp
 
     def counts(self, placed: Mapping[str, Any]) -> dict[str, int]:

@@ -43,6 +43,6 @@ def read_variable(node: Node) -> Any:
 
 @operator("ASSIGN_VARIABLE", version=1)
 def assign_variable(node: Node) -> Any:
-    """New contents, for what follows and for the next run."""
+    """New contents, for later operators and for the next run."""
     node.contents.assign(node.refuse, _name(node), node.input(1))
     return []

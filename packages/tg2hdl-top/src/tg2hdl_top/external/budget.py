@@ -1,4 +1,4 @@
-"""The memory on the chip: what there is, and what a design takes of it."""
+"""The memory on the chip: capacity and use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,16 @@ def on_chip_bits(design: Design) -> int:
 
 
 def too_large(design: Design, taken: int, budget: int) -> CapacityError:
-    """The error for a design whose memories do not fit."""
+    """The error for a design whose memories do not fit.
+
+    Parameters
+    ----------
+    design : Design
+    taken : int
+        Bits that its memories take, in whole blocks.
+    budget : int
+        Bits on the chip.
+    """
     block = family_named(design.options.target).memory.block_bits
     largest = sorted(design.built_memories, key=lambda m: -m.area.bram)[:3]
     fewer = "compile with fewer multipliers: words are narrower then, and memories have fewer copies; or "
@@ -68,7 +77,14 @@ def too_large(design: Design, taken: int, budget: int) -> CapacityError:
 
 
 def larger_part(options: CompileOptions, bits: int) -> str:
-    """A hint: the smallest part of the family with so much memory."""
+    """A hint: the smallest part of the family with so much memory.
+
+    Parameters
+    ----------
+    options : CompileOptions
+    bits : int
+        Bits that are needed on the chip.
+    """
     parts = {t.name: t.bram * t.bram_bits for t in registry().targets() if t.family == options.target}
     large = {name: size for name, size in parts.items() if size >= bits}
     if large:

@@ -53,6 +53,13 @@ class WeightPlaces:
 def place_weights(program: ProgramIR, options: CompileOptions, budget: int) -> WeightPlaces:
     """Keep as many weights on the chip as `budget` (bits) has place for; the largest go out first.
 
+    Parameters
+    ----------
+    program : ProgramIR
+    options : CompileOptions
+    budget : int
+        Bits on the chip.
+
     Raises
     ------
     CapacityError

@@ -1,4 +1,4 @@
-"""A model of memory outside the chip: what the prediction calculates with, and what a simulation behaves like."""
+"""A model of memory outside the chip, for the prediction of cycles and for simulation."""
 
 from __future__ import annotations
 

@@ -158,7 +158,15 @@ class BeatTimes(ABC):
 
     @abstractmethod
     def take(self, beats: int, begin: int) -> int:
-        """Take the next beats from the cycle `begin` on, each as soon as it is there; the cycle of the last one."""
+        """Take the next beats from the cycle `begin` on, each as soon as it is there; the cycle of the last one.
+
+        Parameters
+        ----------
+        beats : int
+            Number of words.
+        begin : int
+            Cycle.
+        """
 
 
 def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:

@@ -30,7 +30,15 @@ class Tiling:
 
 
 def tilings(program: ProgramIR, call: KernelCall, weights: Collection[int]) -> list[Tiling]:
-    """Partitions of a call in which each run reads one tile of each of these buffers; those with the most runs last."""
+    """Partitions of a call in which each run reads one tile of each of these buffers; those with the most runs last.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    call : KernelCall
+    weights : collection of int
+        Numbers of buffers.
+    """
     slots = [idx for idx, n in call.slots.items() if n in weights]
     if not slots or call.host_variables:
         return []

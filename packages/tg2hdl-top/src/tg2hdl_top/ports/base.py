@@ -115,7 +115,15 @@ class HostDriver(ABC):
 
     @abstractmethod
     def write(self, buffer: str, words: npt.NDArray[Any]) -> int:
-        """Write all words of a buffer; clock cycles that it takes."""
+        """Write all words of a buffer; clock cycles that it takes.
+
+        Parameters
+        ----------
+        buffer : str
+            Name.
+        words : ndarray
+            In the order of their addresses.
+        """
 
     @abstractmethod
     def read(self, buffer: str) -> npt.NDArray[Any]:
@@ -124,6 +132,13 @@ class HostDriver(ABC):
     @abstractmethod
     def run(self, variables: Mapping[str, int], limit: int) -> tuple[int, ...]:
         """Start, and wait until the last write is done; clock cycles from `start` to the end of each kernel.
+
+        Parameters
+        ----------
+        variables : mapping of str to int
+            Values of run-time variables.
+        limit : int
+            Clock cycles after which the run is given up.
 
         Raises
         ------
@@ -186,6 +201,13 @@ class HostDriver(ABC):
 def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
     """Distribute the host interface of a design among ports of the given kinds.
 
+    Parameters
+    ----------
+    kinds : sequence of str
+        Names of kinds, the first choice first.
+    shape : HostShape
+        The host interface.
+
     Raises
     ------
     InputError
@@ -225,7 +247,15 @@ def overlaps_runs(kind: str) -> bool:
 
 
 def writes_elements(ports: Sequence[PortPlan], buffer: str) -> bool:
-    """Whether the host writes a buffer one element at a time."""
+    """Whether the host writes a buffer one element at a time.
+
+    Parameters
+    ----------
+    ports : sequence of PortPlan
+        Planned host ports.
+    buffer : str
+        Name.
+    """
     return any(
         _port_class(port.kind).by_element and any(b.name == buffer and b.writes for b in port.serves.buffers)
         for port in ports

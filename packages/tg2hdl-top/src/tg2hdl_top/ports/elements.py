@@ -72,7 +72,7 @@ class ElementReader(wiring.Component):
     Members
     -------
     restart : In(1)
-        Begin with the first element, and forget what was read before.
+        Begin with the first element, and forget earlier reads.
     valid, element, last : Out
         An element, and whether it is the last one.
     take : In(1)

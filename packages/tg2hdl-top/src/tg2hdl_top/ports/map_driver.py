@@ -29,11 +29,26 @@ class MapDriver(HostDriver):
 
     @abstractmethod
     def store(self, address: int, words: Sequence[int]) -> int:
-        """Write words of 32 bits to consecutive addresses; the code of the first refusal, or 0."""
+        """Write words of 32 bits to consecutive addresses; the code of the first refusal, or 0.
+
+        Parameters
+        ----------
+        address : int
+            Byte address.
+        words : sequence of int
+        """
 
     @abstractmethod
     def fetch(self, address: int, count: int) -> tuple[list[int], int]:
-        """Read words from consecutive addresses; with the code of the first refusal, or 0."""
+        """Read words from consecutive addresses; with the code of the first refusal, or 0.
+
+        Parameters
+        ----------
+        address : int
+            Byte address.
+        count : int
+            Words.
+        """
 
     def write(self, buffer: str, words: npt.NDArray[Any]) -> int:
         """Write the elements of a buffer in the order of the model."""

@@ -1,4 +1,4 @@
-"""Which kernels of a program run on one core, and what that means for its buffers."""
+"""Kernels of a program that run on one core, and the consequences for its buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hardware of the table of runs: registers that hold what differs between runs while one is under way."""
+"""Hardware of the table of runs: registers that hold the parameters of the current run."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tg2hdl_top.roles import buffer_roles
 __all__ = ["with_cores_of_one_shape"]
 
 LEAST_NODES = 32
-"""Nodes of a plan from which on a core is worth more than what chooses between its runs."""
+"""Least nodes of a plan for which a core is larger than the multiplexers between its runs."""
 
 
 def with_cores_of_one_shape(

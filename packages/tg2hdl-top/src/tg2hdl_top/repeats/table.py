@@ -38,7 +38,7 @@ class RunColumns:
     variants: dict[int, Column]
 
     def format(self, run: int, core: int, call: KernelCall, memories: Mapping[int, MemoryPlan]) -> str:
-        """One line for a run: its core and what it reaches."""
+        """One line for a run: its core and its buffers."""
         parts = [f"variant {self.variants[core][run]}"] if core in self.variants else []
         parts += [f"{name}={c[run]}" for (of, name), c in self.variables.items() if of == core]
         parts += [f"b{idx}={memories[n].name}" for idx, n in call.slots.items()]

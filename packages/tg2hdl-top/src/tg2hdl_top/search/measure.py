@@ -112,9 +112,19 @@ def design_cost(design: Design, estimator: Estimator | None = None) -> Cost:
 
 
 def multiplier_blocks(plans: Sequence[HardwarePlan], options: CompileOptions) -> int:
-    """Multipliers of 18 x 18 bits of all kernels, which share them unless the options say otherwise."""
+    """Multipliers of 18 x 18 bits of all kernels, and products inside kernels, each of which counts as one.
+
+    Kernels share the former unless the options say otherwise.
+
+    Parameters
+    ----------
+    plans : sequence of HardwarePlan
+        By kernel.
+    options : CompileOptions
+    """
     groups = [plans] if options.share_multipliers else [[plan] for plan in plans]
-    return sum(pool.resource.blocks for group in groups for pool in pools(plan.products for plan in group))
+    shared = sum(pool.resource.blocks for group in groups for pool in pools(plan.products for plan in group))
+    return shared + sum(plan.multipliers - len(plan.products) for plan in plans)
 
 
 def planned_figures(
@@ -135,7 +145,14 @@ def planned_figures(
 
 
 def planned_cost(program: ProgramIR, options: CompileOptions) -> Cost | None:
-    """Cost of the kernels one after the other; None where one exceeds the budget of multipliers."""
+    """Cost of the kernels one after the other; None where one exceeds the budget of multipliers.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        With canonical kernels.
+    options : CompileOptions
+    """
     try:
         return planned_figures(program, place_program(program, options), options)
     except BudgetError:
@@ -143,7 +160,14 @@ def planned_cost(program: ProgramIR, options: CompileOptions) -> Cost | None:
 
 
 def overlapped_cost(program: ProgramIR, options: CompileOptions) -> tuple[int, Cost] | None:
-    """Cycles of the kernels one after the other, and the cost as the sequencer starts them; None as `planned_cost`."""
+    """Cycles of the kernels one after the other, and the cost as the sequencer starts them; None as `planned_cost`.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        With canonical kernels.
+    options : CompileOptions
+    """
     try:
         plans = place_program(program, options)
     except BudgetError:
@@ -157,7 +181,14 @@ def overlapped_cost(program: ProgramIR, options: CompileOptions) -> tuple[int, C
 
 
 def step_cycles(program: ProgramIR, options: CompileOptions) -> list[int]:
-    """Cycles of the steps of each kernel, with the lanes that it would have without the others."""
+    """Cycles of the steps of each kernel, with the lanes that it would have without the others.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        With canonical kernels.
+    options : CompileOptions
+    """
     roles = buffer_roles(program, options)
     storage = element_types(program, roles)
     found = []

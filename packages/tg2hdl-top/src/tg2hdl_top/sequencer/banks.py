@@ -19,7 +19,7 @@ HOST_READ = 2
 
 
 def why_one_run(times: Sequence[AccessTimes], memories: Sequence[MemoryPlan]) -> str:
-    """Why a run may need what the run before left; empty where it does not."""
+    """Why a run may read results of the run before; empty where it does not."""
     for memory in memories:
         written = np.zeros(memory.layout.words, dtype=bool)
         users = sorted(memory.slots)

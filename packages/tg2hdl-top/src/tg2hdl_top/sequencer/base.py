@@ -1,4 +1,4 @@
-"""A policy: what it plans, what it predicts, and the component that follows it."""
+"""A policy: its plan, its prediction, and its component."""
 
 from __future__ import annotations
 

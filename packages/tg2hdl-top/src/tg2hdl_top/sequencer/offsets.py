@@ -107,7 +107,7 @@ def smallest_offsets(
     Raises
     ------
     NoRoomError
-        When there is no place in the interval.
+        When the interval has no free place.
     """
     search = _Search(times, list(memories), sharing, family, interval)
     for kernel in range(len(times)):

@@ -218,7 +218,7 @@ class Processor:
 
     @in_turn
     def load_program(self, words: Sequence[int]) -> None:
-        """Replace the program; what was behind it is gone."""
+        """Replace the program; words behind it are lost."""
         padded = [*words, *[0] * (self._used - len(words))]
         step = self._room // INSTRUCTION_WORDS
         for n in range(0, len(padded), step):

@@ -1,4 +1,4 @@
-"""The folder of a processor: its bitstream, and what drivers need."""
+"""The folder of a processor: its bitstream, and the files for drivers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["Block", "Code", "Label", "Line", "Place", "Program", "Rows"]
 
 @dataclass(eq=False)
 class Rows:
-    """Neighbouring rows of VMEM; `content` is what the host writes there before a run."""
+    """Neighbouring rows of VMEM; the host writes `content` there before a run."""
 
     count: int
     content: NDArray[np.int32] | None = None

@@ -111,7 +111,7 @@ class _Lowering:
         return {s.reg for s in self.statements if isinstance(s, IRRegLoad) and s not in inside}
 
     def forget(self) -> None:
-        """Drop what the innermost scope computed."""
+        """Drop the values of the innermost scope."""
         depth = self.emit.depth
         if depth:
             self.memo = {n: v for n, v in self.memo.items() if isinstance(v, Constant) or v.level < depth}

@@ -1,4 +1,4 @@
-"""Ways to execute a sum of products on the matrix unit, and what they cost."""
+"""Ways to execute a sum of products on the matrix unit, and their costs."""
 
 from __future__ import annotations
 

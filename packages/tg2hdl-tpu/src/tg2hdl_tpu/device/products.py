@@ -45,7 +45,7 @@ class Stages:
     Parameters
     ----------
     each : tuple of KernelIR, Shuffle or Product
-        What runs each time.
+        Program that runs each time.
     kept : tuple of KernelIR or Shuffle
         Copies of tensors that do not change, which are made before.
     scratch : tuple of BufferMeta

@@ -20,7 +20,7 @@ class Grid:
     counters : tuple of IRCounter
     extents : tuple of int
     items : tuple of IRItem
-        What each thread executes.
+        Program of each thread.
     inner : int
         Extent of the last counter where that in `extents` was rounded up to whole rows; else 0.
     """

@@ -19,7 +19,7 @@ __all__ = ["TINYTPUDevice", "TINYTPURenderer"]
 
 
 class TINYTPUCompiler(SequentialCompiler):
-    """Compiles in tinygrad's compile step, so that what cannot run is refused there."""
+    """Compiles in tinygrad's compile step, so that unsupported kernels are refused there."""
 
     def compile(self, src: str) -> bytes:
         """Return the source."""

@@ -49,7 +49,7 @@ def delayed(m: Module, value: Any, cycles: int) -> Value:
 
 
 def core_result(m: Module, kind: Any, operands: list[Any], stages: int, **options: Any) -> Value:
-    """Return what a core of `tg2hdl_fp32` makes of the operands, `stages` cycles later."""
+    """Return the result of a core of `tg2hdl_fp32`, `stages` cycles after the operands."""
     inside = min(stages, _MOST.get(kind, stages))
     core = kind(stages=inside, **options)
     m.submodules += core

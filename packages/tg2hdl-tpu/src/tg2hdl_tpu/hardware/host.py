@@ -56,7 +56,7 @@ class HostSignature(wiring.Signature):
 
 
 class HostPort(wiring.Component):
-    """Counts what has come.
+    """Counts received words.
 
     Members
     -------

@@ -33,7 +33,7 @@ class LoopStack:
     may_repeat : Value
         An `end` in this cycle repeats; it does not wait.
     overflows, underflows : Value
-        There is no place for the loop that begins; none that ends.
+        The stack is full where a loop begins, or empty where one ends.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Two words that are combined or not: what a reduction is made of."""
+"""Two words that are combined or not: an element of a reduction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pair_controls(
 class Pair:
     """Two words that are combined or not: a sum, or else two words and which of them is each result.
 
-    What is not needed is 0, so that a result is one level of logic after a register.
+    Unused words are 0, so that a result is one level of logic after a register.
     """
 
     def __init__(self, name: str) -> None:
@@ -50,7 +50,7 @@ class Pair:
         self.raw: tuple[Value, ...] = ()
 
     def take(self, m: Module, other: Pair, on: SimpleNamespace) -> None:
-        """Assign all parts in the next cycle, if it takes them; what is not needed is cleared."""
+        """Assign all parts in the next cycle, if it takes them; unused ones are cleared."""
         with m.If(on.takes):
             m.d.sync += [mine.eq(theirs) for mine, theirs in zip(self.first, other.first, strict=True)]
         for mine, theirs, clear in zip(self.words, other.raw, (on.apart, on.sums, on.sums), strict=True):

@@ -1,4 +1,4 @@
-"""Rows between preparation and issue, and what they wait for."""
+"""Rows between preparation and issue, and their dependences (scoreboard)."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def fields(word: Any) -> SimpleNamespace:
 
 
 def handed_layout() -> data.StructLayout:
-    """An instruction as the sequencer hands it over: addresses, and what registers add to them."""
+    """An instruction as the sequencer hands it over: addresses, and the registers that are added to them."""
     registers = {f"{name}_register": signed(ADDRESS_BITS) for name in ("dst", "a", "b")}
     return _layout({"dst": 15, "a": 15, "b": signed(32), **registers})
 

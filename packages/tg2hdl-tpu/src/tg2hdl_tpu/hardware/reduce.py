@@ -25,7 +25,7 @@ class Reducer(wiring.Component):
     Members
     -------
     row : In
-        A row of results, or of what is passed on.
+        A row of results, or one that is passed on.
     valid, accumulate, first, how, levels, pack : In
         Whether it is one, and of its instruction; `first` is high for the first row.  With `early`, of the row that
         comes a cycle later.

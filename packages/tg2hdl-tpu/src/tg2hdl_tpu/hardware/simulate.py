@@ -19,7 +19,7 @@ __all__ = ["Hardware", "program_limbs"]
 
 
 def program_limbs(bundle: Bundle) -> NDArray[np.uint64]:
-    """Return a program as the program memory has it: with what it knows of each word."""
+    """Return a program as the program memory has it, with the flags of each word."""
     words = []
     for word in bundle.program:
         bits = (True, *predecoded(SimpleNamespace(**fields_of(word))))

@@ -41,7 +41,7 @@ _PACKAGES = (
 
 @dataclass
 class BenchRow:
-    """A measured case; what was not measured is None.
+    """A measured case; None for figures that were not measured.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class BenchRow:
     exact : bool
         Whether every bit equals the golden model.
     multipliers : int
-        The budget; `used` is what the plan has in its largest kernel.
+        The budget; `used` are those of the plan's largest kernel.
     compile_seconds : float
         Processor time from tinygrad to RTLIL.
     rtlil_digest : str

@@ -32,7 +32,7 @@ _KINDS = ("comb", "ff", "dsp", "bram")
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Texts of a row in the order of `COLUMNS`; ``!`` marks what exceeds its limit."""
+    """Texts of a row in the order of `COLUMNS`; ``!`` marks figures above their limit."""
     synthesis: Row = row["synthesis"] or {}
     predicted = row["predicted"]
     placed = synthesis.get("fmax_mhz")

@@ -312,7 +312,7 @@ def kernel_table(accelerator: Accelerator, title: str) -> Table:
 
 
 def say_float(console: Console, accelerator: Accelerator) -> None:
-    """Name what a quantized model computes in float, a line each."""
+    """Name the nodes that a quantized model computes in float, a line each."""
     for name in accelerator.in_float:
         console.print(f"computed in float: {name}", highlight=False, markup=False)
 

@@ -1,4 +1,4 @@
-"""Options that show what the passes do: for those who write or mend one."""
+"""Options that show the work of passes, for their authors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tg2hdl plugins``: what is loaded, and what is wrong with it."""
+"""``tg2hdl plugins``: loaded plugins and their problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {hook: kind.label.split()[-1] for hook, kind in KINDS.items()} | {
     "tg2hdl_memory_ports": "memory-port",
     "tg2hdl_report_sections": "section",
 }
-"""One word for what a hook contributes."""
+"""One word for the contributions of a hook."""
 
 
 @click.group()

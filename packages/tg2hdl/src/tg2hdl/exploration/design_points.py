@@ -58,7 +58,7 @@ class DesignPoints:
         Raises
         ------
         CapacityError
-            When none fits the part and keeps the limits; it says what the smallest needs, and what is short.
+            When none fits the part and keeps the limits; with the needs of the smallest one, and the shortage.
         """
         found = self.suitable
         if not found:

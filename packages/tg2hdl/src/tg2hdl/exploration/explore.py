@@ -60,7 +60,7 @@ def explore(
     allow : collection of str
         Dimensions that may change numbers: ``float_order``, ``fold_batchnorm``.
     options : CompileOptions, optional
-        What differs from the defaults stays as it is in all designs.
+        Options that differ from the defaults stay in all designs.
     name : str, optional
         Name of the design.
     study : path, optional
@@ -125,10 +125,20 @@ def fitted_options(
 ) -> CompileOptions:
     """The options of the design with the fewest cycles that fits a part or a board; those given stay.
 
+    Parameters
+    ----------
+    captured : CapturedProgram
+    options : CompileOptions
+        Those that differ from the defaults stay.
+    part : str
+        FPGA part or board.
+    progress : callable, optional
+        Called with a message before each design is planned.
+
     Raises
     ------
     CapacityError
-        When none fits; it says what the smallest needs.
+        When none fits; with the needs of the smallest one.
     """
     with opened_search(captured, options, part, label=captured.program.name, progress=progress) as search:
         chosen = search.run(every=False).best.options

@@ -110,7 +110,14 @@ def check_limits(limits: Mapping[str, float]) -> dict[str, float]:
 
 
 def breaks(point: Point, limits: Mapping[str, float]) -> str:
-    """The limit that a point breaks, with its figure; empty where it keeps all whose figures are known."""
+    """The limit that a point breaks, with its figure; empty where it keeps all whose figures are known.
+
+    Parameters
+    ----------
+    point : Point
+    limits : mapping of str to float
+        Largest value by name of a goal; of ``rate`` the least (results per second).
+    """
     for name, limit in limits.items():
         if name == "rate":
             if point.rate is not None and point.rate < limit:

@@ -37,7 +37,7 @@ class Point:
     settings : mapping of str to Any
         Value of each dimension of the space.
     options : CompileOptions
-        What it is compiled with.
+        Options of the compilation.
     figures : Figures
     """
 

@@ -62,7 +62,7 @@ def space_of(
     Parameters
     ----------
     base : CompileOptions
-        What differs from the defaults stays as it is.
+        Options that differ from the defaults stay.
     given : mapping of str to sequence
         Values of dimensions, or of any field of `CompileOptions`, in place of the usual ones.
     fixed : collection of str

@@ -27,7 +27,7 @@ class Runner(Protocol):
         """Options with the estimates of their cells, in their order."""
 
     def close(self) -> None:
-        """End what it has started."""
+        """End the processes that it has started."""
 
 
 class SerialRunner:

@@ -14,7 +14,17 @@ _ASYNCHRONOUS = ("uart", "spi")
 
 
 def constraint_files(name: str, ports: Iterable[WrapperPort], clock: float) -> dict[str, str]:
-    """Constraints of a clock (MHz) by paths in the folder."""
+    """Constraints of a clock (MHz) by paths in the folder.
+
+    Parameters
+    ----------
+    name : str
+        Of the design.
+    ports : iterable of WrapperPort
+        Those of the wrapper.
+    clock : float
+        MHz.
+    """
     period = 1000 / clock
     lines = [
         f"# {name}: a clock of {clock:g} MHz at {CLOCK}; leave this out if the enclosing design constrains the clock.",

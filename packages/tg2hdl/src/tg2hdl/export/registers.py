@@ -48,7 +48,14 @@ def _about(window: Window) -> str:
 
 
 def svd(found: RegisterMap, name: str) -> str:
-    """The map as a CMSIS-SVD device with one peripheral at address 0; a buffer is an array of registers."""
+    """The map as a CMSIS-SVD device with one peripheral at address 0; a buffer is an array of registers.
+
+    Parameters
+    ----------
+    found : RegisterMap
+    name : str
+        Of the device.
+    """
 
     def element(tag: str, text: object) -> str:
         return f"<{tag}>{escape(str(text), quote=False)}</{tag}>"
@@ -92,7 +99,14 @@ def svd(found: RegisterMap, name: str) -> str:
 
 
 def system_rdl(found: RegisterMap, name: str) -> str:
-    """The map as SystemRDL 2.0: an `addrmap` of registers, with each buffer as an external memory."""
+    """The map as SystemRDL 2.0: an `addrmap` of registers, with each buffer as an external memory.
+
+    Parameters
+    ----------
+    found : RegisterMap
+    name : str
+        Of the `addrmap`.
+    """
     lines = [f"addrmap {name} {{"]
     lines += [f"    name = {_quoted(f'tg2hdl design {found.serves.program}')};"]
     lines += ["    default regwidth = 32;", "    default accesswidth = 32;", ""]

@@ -20,6 +20,12 @@ def weight_files(accelerator: CompiledModel, name: str) -> dict[str, str | bytes
 
     The elements of the first two are those of the model in C order, of the type that the model has.  Weights in memory
     outside the chip have no words of their own: their file is the memory image.
+
+    Parameters
+    ----------
+    accelerator : CompiledModel
+    name : str
+        Of the design; begins the names of the arrays.
     """
     program = accelerator.design.program
     weights = [b for b in program.buffers if b.role == "weight" and b.initial is not None]

@@ -36,7 +36,17 @@ def wrapper_ports(top: wiring.Component) -> tuple[WrapperPort, ...]:
 
 
 def verilog_wrapper(name: str, core: str, ports: Sequence[WrapperPort]) -> str:
-    """Verilog-2001 module `name` around the module `core`; its reset is active low and synchronous to the clock."""
+    """Verilog-2001 module `name` around the module `core`; its reset is active low and synchronous to the clock.
+
+    Parameters
+    ----------
+    name : str
+        Of the module.
+    core : str
+        Name of the module inside it.
+    ports : sequence of WrapperPort
+        Those of the wrapper.
+    """
     buses = dict.fromkeys(p.group.upper() for p in ports if p.group in INTERFACES)
     associated = f", ASSOCIATED_BUSIF {':'.join(buses)}" if buses else ""
     lines = [

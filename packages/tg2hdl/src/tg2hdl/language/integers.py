@@ -94,7 +94,7 @@ class IntegerDecoder:
     squares_drop : int
         Bits that values lose before their squares are summed.
     epsilon : int
-        What is added to the sum of squares.
+        Term that is added to the sum of squares.
     exponential_bits : int
         Bits of the largest weight of the softmax.
     roots : array, (768,)

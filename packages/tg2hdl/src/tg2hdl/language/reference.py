@@ -37,7 +37,7 @@ class FloatModel:
         Parameters
         ----------
         tokens : sequence of int
-            A text, or what follows the tokens of `past`.
+            A text, or the continuation of the tokens of `past`.
         past : dict, optional
             Keys and values of each layer, which are extended; an empty one at the start of a text.
         """

@@ -39,7 +39,7 @@ def chart(
     height : int
         In CSS pixels.
     caption : str
-        What the chart shows; read in place of the chart where it cannot be seen.
+        Description of the chart, read where it cannot be seen.
     zoom : {"both", "x"}
         Directions in which the wheel zooms.
     """

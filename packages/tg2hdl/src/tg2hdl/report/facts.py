@@ -101,7 +101,7 @@ def read_facts(path: str | PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        When there is no such file, or it is not one of a report, or of another version.
+        When the file does not exist, is not one of a report, or has another version.
     """
     file = Path(path)
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""Figures of each kernel: its time, what it waits for, and how much it moves."""
+"""Figures of each kernel: time, causes of waiting, and bits moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptors of operations and of what computes them."""
+"""Descriptors of operations, and of the hardware and software that compute them."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ PASS_STAGES = {
     "registers": "the registers of a sequence of steps, before it is scheduled",
     "parts": "parts of other rewrites",
 }
-"""Stages of rewrites and what they are about, in the order in which they run."""
+"""Stages of rewrites and their subjects, in the order in which they run."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class TargetDef:
     description : str
         One line.
     lut, ff, dsp, bram : int
-        What the part has of LUTs, flip-flops, multipliers and block RAMs.
+        LUTs, flip-flops, multipliers and block RAMs of the part.
     bram_bits : int
         Bits of one block RAM.
     options : tuple of (str, str)

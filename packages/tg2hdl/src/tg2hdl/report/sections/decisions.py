@@ -1,4 +1,4 @@
-"""Decisions: what the search and the planner chose among, with the cost of each alternative."""
+"""Decisions of the search and the planner, with the cost of each alternative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers: ranges of the computed values, the agreement with tinygrad, and what quantization cost."""
+"""Numbers: ranges of the computed values, agreement with tinygrad, and quantization error."""
 
 from __future__ import annotations
 

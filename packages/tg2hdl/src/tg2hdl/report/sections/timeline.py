@@ -1,4 +1,4 @@
-"""Timeline: when each kernel runs, what it waits for, and when the shared units are busy."""
+"""Timeline: when each kernel runs, the causes of waiting, and when the shared units are busy."""
 
 from __future__ import annotations
 

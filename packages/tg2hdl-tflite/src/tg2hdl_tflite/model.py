@@ -14,7 +14,6 @@ from tg2hdl_backend import TensorSpec
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_tflite import operators  # noqa: F401  registers the builders
-from tg2hdl_tflite.constant_channels import without_constant_channels
 from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, read_file
 from tg2hdl_tflite.graph import run_graph
@@ -108,12 +107,9 @@ class TfliteModel:
         self.in_float: tuple[str, ...] = ()
         codes = (t for t in self._graph.tensors if t.data is None and t.kind in ("INT8", "INT16", "UINT8"))
         self.is_integer = any(t.is_quantized for t in codes)
-        empty = [Tensor.empty(*s.shape, dtype=dtype_of(self._kind(n))) for n, s in enumerate(self.inputs)]
-        values = self._check(*empty)
-        self._graph = without_constant_channels(self._graph, values)
-        if self._graph is not self._file.graphs[0]:
-            self._contents = Contents(self._file, rounding)
-            self._check(*empty)
+        self._check(
+            *(Tensor.empty(*s.shape, dtype=dtype_of(self._kind(n))) for n, s in enumerate(self.inputs))
+        )
 
     def _labels(self) -> dict[str, tuple[str, ...]]:
         """The first label file of the right length for each output."""
@@ -169,9 +165,9 @@ class TfliteModel:
             )
         return Value(record, None, record.data).tensor
 
-    def _check(self, *inputs: Tensor) -> dict[int, Value]:
-        """Build once, and refuse all at once; the values that were built."""
-        values = self._run(inputs)
+    def _check(self, *inputs: Tensor) -> None:
+        """Build once, and refuse all at once."""
+        self._run(inputs)
         if refused := self._contents.refused:
             hints = list(dict.fromkeys(error.hint for error in refused if error.hint))
             raise UnsupportedError(
@@ -188,7 +184,6 @@ class TfliteModel:
                     hint="export the model with outputs of int8 or float32",
                 )
         self.in_float = tuple(self._contents.notes)
-        return values
 
     def _run(self, inputs: tuple[Tensor, ...]) -> dict[int, Value]:
         """Values of all tensors of the main graph."""

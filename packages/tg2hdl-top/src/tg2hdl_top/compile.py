@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.constant_channels import drop_constant_channels
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize, rewrite_program
@@ -13,6 +14,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
 from tg2hdl_ir.turns import compiles
 from tg2hdl_ir.verifier import verify
+from tg2hdl_lower.decisions import Alternative, Decision
 from tg2hdl_top.design import Design
 from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
@@ -72,10 +74,21 @@ def _prepared(program: ProgramIR, options: CompileOptions) -> tuple[Captured, Pr
         verify(kernel)
     if options.fold_batchnorm:
         program = fold_scales(program)
+    decisions: list[Decision] = []
+    if options.weights != "loadable":
+        program, gone, channels = drop_constant_channels(program)
+        decisions += [_about_channels(program.name, gone, channels)] if gone else []
     program, preparation = hoist_weights(
         program, loadable=options.weights == "loadable", target=options.target, units=options.units
     )
-    return Captured(program, preparation, options), _canonical(program)
+    return Captured(program, preparation, options, tuple(decisions)), _canonical(program)
+
+
+def _about_channels(name: str, gone: int, channels: int) -> Decision:
+    every = Alternative("all channels", None, f"{channels:,} between kernels")
+    fewer = Alternative("those that are needed", None, f"{gone:,} fewer, whose part of sums is in biases")
+    why = "their values are the same in all runs, or nothing depends on them"
+    return Decision("constant-channels", name, (every, fewer), 1, why, "program")
 
 
 def program_of_kernel(kernel: KernelIR) -> ProgramIR:

@@ -11,8 +11,8 @@ __all__ = ["layer_of", "weight_origins"]
 
 _NO_NAME = re.compile(r"temp\d+(_\d+)?|.*_prepared(_\d+)?")
 """Buffers that have no name in the model."""
-_TILE = re.compile(r"\.k\d+\.\d+$")
-"""Suffix of the name of a tile, after that of its weight."""
+_PART = re.compile(r"\.k\d+\.\d+$|_(kept|sums)(_\d+)?$")
+"""Suffix of a tile, of the channels that are left, or of sums of the others, after the name of the weight."""
 
 
 def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[str, ...]]:
@@ -40,8 +40,7 @@ def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[
 def layer_of(call: KernelCall, program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> str:
     """Modules whose weights a kernel reads, such as ``first, norm``; else its place in the user's program."""
     buffers = [program.buffers[n] for n in call.buffers]
-    weights = [b.name for b in buffers if b.role == "weight"]
-    weights += [_TILE.sub("", b.name) for b in buffers if b.role == "external"]
-    names = [name for weight in weights for name in origins.get(weight, (weight,))]
+    weights = [_PART.sub("", b.name) for b in buffers if b.role in ("weight", "external")]
+    names = [_PART.sub("", name) for weight in weights for name in origins.get(weight, (weight,))]
     modules = dict.fromkeys(name.rpartition(".")[0] or name for name in names)
     return ", ".join(modules) or call.kernel.source

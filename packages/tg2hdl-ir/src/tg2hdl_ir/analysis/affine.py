@@ -8,9 +8,10 @@ from typing import TypeAlias
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable
 
-__all__ = ["Affine", "AffineAnalysis", "Symbol"]
+__all__ = ["Affine", "AffineAnalysis", "LinearAnalysis", "Symbol"]
 
 Symbol: TypeAlias = IRCounter | IRVariable
+"""Symbols of affine forms; in those of `LinearAnalysis` any value is one."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _ordered(terms: dict[Symbol, int]) -> tuple[tuple[Symbol, int], ...]:
 
 
 def _order(symbol: Symbol) -> tuple[int, str]:
-    return (symbol.axis, "") if isinstance(symbol, IRCounter) else (0, symbol.name)
+    return (symbol.axis, "") if isinstance(symbol, IRCounter) else (0, getattr(symbol, "name", ""))
 
 
 class AffineAnalysis:
@@ -141,3 +142,11 @@ def _combine(op: str, forms: list[Affine]) -> Affine | None:
     if op == "mul" or product is None:
         return product
     return product.plus(forms[2])
+
+
+class LinearAnalysis(AffineAnalysis):
+    """Forms in which each value that is not affine, such as a quotient, is a symbol."""
+
+    def _compute(self, value: IRValue) -> Affine | None:
+        form = super()._compute(value)
+        return Affine(0, ((value, 1),)) if form is None else form  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.bias import start_at_bias
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.common_kernels import with_bound_values, with_common_kernels
+from tg2hdl_ir.passes.constant_channels import drop_constant_channels
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.cut_kernel import cut_kernel
 from tg2hdl_ir.passes.cut_products import cut_products
@@ -65,7 +66,7 @@ def _table(
 
 
 BUILTIN_PASSES = [
-    *_table("weights", fold_scales, hoist_weights),
+    *_table("weights", fold_scales, drop_constant_channels, hoist_weights),
     *_table(
         "canonical",
         expand_mulacc,

@@ -51,11 +51,21 @@ _Made: TypeAlias = Callable[[Form], Design]
 
 @dataclass(frozen=True)
 class Captured:
-    """The source of a design: the program before the search, and the one that computes its weights."""
+    """The source of a design: the program before the search, and the one that computes its weights.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    preparation : ProgramIR or None
+    options : CompileOptions
+    decisions : tuple of Decision
+        Those that led to the program.
+    """
 
     program: ProgramIR
     preparation: ProgramIR | None
     options: CompileOptions
+    decisions: tuple[Decision, ...] = ()
 
 
 def best_design(captured: Captured, whole: ProgramIR) -> Design:
@@ -157,7 +167,7 @@ def _designed(
         captured.preparation,
         repeats,
         notes=notes,
-        decisions=form.trail,
+        decisions=(*captured.decisions, *form.trail),
     )
 
 

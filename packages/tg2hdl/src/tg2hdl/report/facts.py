@@ -83,6 +83,9 @@ def gather_facts(
         "multipliers": _multipliers(accelerator),
         "multiplier_blocks": accelerator.multipliers.blocks,
         "macs": sum(k.macs for k in accelerator.kernels),
+        "constant_channels": next(
+            (d.chosen.note for d in design.decisions if d.rewrite == "constant-channels"), None
+        ),
         "kernels": kernel_facts(accelerator),
         "memories": memory_facts(accelerator),
     }

@@ -30,6 +30,8 @@ def _tiles(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     if macs and multipliers:
         ratio = cycles * multipliers / macs
         tiles.append(("cycles x multipliers / MACs", f"{ratio:.3f}", "1.0: each multiplier is always busy"))
+    if channels := facts.get("constant_channels"):
+        tiles.append(("constant channels", "left out", channels))
     tiles.append(("memory", f"{bits:,} bits", f"{len(facts['memories'])} memories, one copy of each"))
     synthesis = facts.get("synthesis")
     if synthesis and synthesis["fmax_mhz"]:

@@ -139,7 +139,7 @@ FORGED = {
     ),
     "a memory is too narrow": (
         lambda d: replace(d, buffers=tuple(replace(m, dtype=DType.from_width(3, True)) for m in d.buffers)),
-        "has elements of int3, its values need",
+        "is not the one that kernel gemv is planned for",
     ),
     "a kernel starts before its data": (
         lambda d: replace(d, sequencer=replace(d.sequencer, policy="overlap", starts=(0, 1))),

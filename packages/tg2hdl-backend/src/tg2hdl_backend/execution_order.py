@@ -19,7 +19,7 @@ def ordered_calls(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR
     ----------
     program : ProgramIR
     origins : sequence
-        One value per call, which is kept beside it.
+        One value per call; it stays with its call.
 
     Raises
     ------

@@ -27,7 +27,7 @@ def add_three(
     Parameters
     ----------
     values : (Value, Value, Value)
-        What is added.
+        The summands.
     width : int
         Bits of the sum.
     subtract : (bit, bit)

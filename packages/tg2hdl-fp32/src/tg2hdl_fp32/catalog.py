@@ -1,7 +1,7 @@
 """The cores that the compiler may use, as plain data; importing this imports no hardware library.
 
 Latencies are kept in ``latencies.json``, which ``python -m tg2hdl_fp32.catalog`` writes and a test compares with
-the cores.  ``figures.json`` has what ``benchmarks/fp32/unit_figures.py`` measured of each.
+the cores.  ``figures.json`` has the figures that ``benchmarks/fp32/unit_figures.py`` measured.
 """
 
 __all__ = ["CATALOG", "CatalogEntry", "ConstantEntry", "figures", "latencies", "write_latencies"]

@@ -10,9 +10,9 @@ from .timing import lut_delay
 
 
 def begin_class(p: Pipeline, name: str, format: Format, bits: Value) -> None:
-    """First step: what two levels of logic tell about the exponent and the fraction.
+    """First step: flags of the exponent and the fraction, in two levels of logic.
 
-    Sets ``p[name + "_hidden"]``, whether the exponent field is not zero, and what :func:`end_class` reads.
+    Sets ``p[name + "_hidden"]``, whether the exponent field is not zero, and the flags that :func:`end_class` reads.
     """
     fraction, field = bits[: format.fraction], bits[format.fraction : -1]
     p[f"{name}_hidden"], p[f"{name}_last"] = field.any(), field.all()

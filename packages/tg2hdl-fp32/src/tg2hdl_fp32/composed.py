@@ -161,7 +161,7 @@ class Pow(Composed):
     integers.
 
     Special values: a power of 0, and any power of 1, is 1, even with NaN; -1 to +-inf is 1; otherwise NaN gives NaN.
-    A negative number to a power that is no integer is NaN. Powers of zeros and infinities are zeros and infinities,
+    A negative number to a non-integer power is NaN. Powers of zeros and infinities are zeros and infinities,
     negative for odd integer powers of -0 and -inf.
     """
 

@@ -1,4 +1,4 @@
-"""What cores cost: registers, multipliers and tables of a netlist, LUTs after synthesis, and tables of many cores."""
+"""Cost of cores: registers, multipliers and tables of a netlist, LUTs after synthesis, and tables of many cores."""
 
 __all__ = ["Cost", "cost_of", "cost_table", "luts_of"]
 
@@ -18,7 +18,7 @@ from .verilog import RUN
 
 
 class Cost(NamedTuple):
-    """What is counted in a netlist.
+    """Counts of a netlist.
 
     Attributes
     ----------

@@ -134,7 +134,7 @@ class Exp2(Power):
 def _shift_right(p: Pipeline, steps: int) -> None:
     """Shift ``p.scaled`` right by ``p.drop``, two bits of it to a stage; ``p.fallen`` has a bit set when one falls off.
 
-    What falls off is only gathered in groups in the stage where it does, beside the shift.
+    Bits that fall off are only gathered in groups in that stage, in parallel with the shift.
     """
     left = steps
     while left:

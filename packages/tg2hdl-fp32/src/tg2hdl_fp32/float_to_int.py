@@ -19,7 +19,7 @@ from .shifting import shift_right_sticky
 from .timing import add_delay, lut_delay
 from .unpacked import unpack
 
-#: What happens to a number that does not fit.
+#: Treatment of a number that does not fit.
 OVERFLOWS = ("saturate", "wrap")
 
 

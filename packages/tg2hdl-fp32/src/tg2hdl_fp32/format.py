@@ -141,7 +141,7 @@ class Format(ShapeCastable):
         """Amaranth layout of a value: ``fraction``, ``exponent``, ``sign``, from bit 0."""
         return data.StructLayout({"fraction": self.fraction, "exponent": self.exponent, "sign": 1})
 
-    # What Amaranth asks of a shape.
+    # Methods that Amaranth requires of a shape.
 
     def as_shape(self) -> Shape:
         """Bits of a value."""
@@ -163,7 +163,7 @@ class Format(ShapeCastable):
         return FloatValue(self, target)
 
     def from_bits(self, raw: int) -> int:
-        """Return what Amaranth's simulator shows of a value: its bit pattern."""
+        """Return a value as Amaranth's simulator shows it: its bit pattern."""
         return raw
 
     def is_nan(self, bits: int) -> bool:

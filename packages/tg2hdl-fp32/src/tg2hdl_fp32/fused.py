@@ -46,7 +46,7 @@ class FusedSum(Core):
         p.mark_high = Cat((high == k) & near for k in range(1 << len(high)))
 
     def marker(self, p: Pipeline, width: int) -> Value:
-        """Return what the decoded digits mark, in a later stage."""
+        """Return the mask that the decoded digits select, in a later stage."""
         # One-hot at `top_exponent` places below the top: the sum is not normalized beyond the smallest exponent.
         digits = len(p.mark_low)
         return Cat(p.mark_low[k % digits] & p.mark_high[k // digits] for k in reversed(range(width)))
@@ -101,7 +101,7 @@ class FusedSum(Core):
         p.delay(lut_delay(len(coarse) + 1))
         p.cut()
         p.fine = leading_zeros(p, p.stop_shifted)[:chunk_bits]
-        # What the fine shift can bring into the result; all below it is sticky.
+        # The bits that the fine shift can bring into the result; all bits below are sticky.
         window = min(significand + chunk, width)
         p.window = p.half_shifted[-window:]
         p.low_sticky = p.half_shifted[: width - window].any()

@@ -140,7 +140,7 @@ class Log2(Logarithm):
         one, two = p.wire(~p.scaled[-1]), p.wire(~p.scaled[-2:].any())
         value = Mux(two, Cat(Const(0, 2), p.scaled), Mux(one, Cat(Const(0, 1), p.scaled), p.scaled))[:width]
         p.value = value[guard:]
-        # What these places leave far below the guard bit does not depend on them.
+        # The bits far below the guard bit do not depend on these places.
         below = [p.scaled[guard - 2], p.scaled[guard - 1]]
         p.sticky = p.scaled[: guard - 2].any() | below[0] & ~two | below[1] & ~one
         p.field = Mux(two, p.leading_least, Mux(one, p.leading_less, p.leading))[: f.exponent]

@@ -139,7 +139,7 @@ class Mul(Core):
         p.delay(lut_delay(2))
 
     def _check_range(self, p: Pipeline) -> None:
-        """Tell what the last exponent means, for either outcome of the last normalization."""
+        """Classify the last exponent, for either outcome of the last normalization."""
         exponent, bits = p.coarse_exponent, self.format.exponent
         p.less_exponent = (exponent - 1).as_signed()
         beyond = p.wire(~exponent[-1] & exponent[bits:-1].any())
@@ -184,7 +184,7 @@ class Mul(Core):
         p.cut()
 
     def _window(self, p: Pipeline, value: Value, amount: Value, levels: range) -> Value:
-        """Shift right, and keep at every level only what can still reach the top bits."""
+        """Shift right, and keep at every level only bits that can still reach the top."""
         for k in levels:
             keep = self.format.significand + 1 + (1 << k)
             value = p.wire(Mux(amount[k], value[1 << k :], value)[:keep])

@@ -122,7 +122,7 @@ def multiply(
     target : str
         ``ecp5`` or ``ecp5_model`` for hard blocks, anything else for multiplications to be inferred.
     cuts : int
-        Cuts to make at least, for a path beside this one that needs them.
+        Cuts to make at least, for a parallel path that needs them.
     """
     hard = target in ("ecp5", "ecp5_model")
     if not hard and max(len(a), len(b)) + (tops is not None) <= _LIMB:
@@ -204,7 +204,7 @@ def _cut_blocks(p: Pipeline, hard: bool) -> list[str]:
 
 
 def _add_tops(p: Pipeline, name: str, a: Value, b: Value, tops: tuple[Value, Value]) -> None:
-    """Set ``p[name + "_tops"]`` to what the top bits add to the product, beside the cuts of the blocks."""
+    """Set ``p[name + "_tops"]`` to the top bits' part of the product, in the stages of the blocks."""
     p[f"{name}_a"], p[f"{name}_b"] = a, b
     p[f"{name}_top_a"], p[f"{name}_top_b"] = tops
     p.cut()

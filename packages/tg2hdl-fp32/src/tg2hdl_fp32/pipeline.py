@@ -71,7 +71,7 @@ class Pipeline:
         self._parallel = False
         self._prefix = ""
 
-    # What a datapath calls.
+    # Called by a datapath.
 
     def add(self, name: str, component: Any) -> None:
         """Add a submodule of the datapath, such as a multiplier or a table."""
@@ -215,7 +215,7 @@ class Pipeline:
         """Load an adopted register, whose output belongs to the present stage as `value` does, when enabled."""
         self._sync.append(register.eq(value))
 
-    # What the core calls.
+    # Called by the core.
 
     def finish(self) -> None:
         """Emit the collected logic."""

@@ -25,7 +25,7 @@ def choose_special(
     flush: Value | None = None,
     saturate: bool = False,
 ) -> None:
-    """Decide what replaces the rounded number, if anything does; at :func:`round_chosen` or any stage before.
+    """Select the replacement of the rounded number, if any; at :func:`round_chosen` or any stage before.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def round_chosen(
     guard, sticky : Value
         First dropped bit, and whether any bit below it is set.
     carry : Value, optional
-        One is added to the significand, beside what rounding adds.
+        One is added to the significand, on top of the increment of rounding.
     invalid : Value, optional
         Flag that the operation raises.
     flags : bool

@@ -62,7 +62,7 @@ def write_testbench(core: Any, name: str = "core", *, count: int = 200, seed: in
     name : str
         Name of the core's module.
     count : int
-        Random operands beside all combinations of special ones.
+        Random operands, in addition to all combinations of special ones.
 
     Raises
     ------

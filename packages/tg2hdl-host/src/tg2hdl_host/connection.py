@@ -205,7 +205,7 @@ def connect(
 
 
 def _simulated(folder: Path, token: str) -> tuple[str, Callable[[], None]]:
-    """Start the simulation of a folder; its URL, and what ends it."""
+    """Start the simulation of a folder; returns its URL and a function that ends it."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tg2hdl", "serve", str(folder)],
         stdout=subprocess.PIPE,

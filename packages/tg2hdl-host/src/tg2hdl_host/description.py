@@ -1,4 +1,4 @@
-"""The description of a design, from its device and from the files beside a bitstream."""
+"""The description of a design, from its device and from the files next to a bitstream."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ class Description:
     packet_run : bool
         Whether one packet may hold an input and start its run, and its reply the output.
     structure : Any
-        What the model returns, as in `restored`.
+        Structure of the model's result, as in `restored`.
     files : mapping
-        What the file ``device.json`` adds; empty without it.
+        Contents of the file ``device.json``; empty without it.
     loop : LoopRegisters, optional
     """
 
@@ -152,7 +152,7 @@ class Description:
 
     @classmethod
     def parse(cls, text: bytes, files: Mapping[str, Any] | None = None) -> Description:
-        """Read the text that the hardware holds, and what the file ``device.json`` adds.
+        """Read the text that the hardware holds, with the additions of the file ``device.json``.
 
         Parameters
         ----------

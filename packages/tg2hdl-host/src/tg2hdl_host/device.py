@@ -300,7 +300,7 @@ class Device:
         Returns
         -------
         list
-            What the model returns, for each.
+            The model's result for each.
         """
         inputs = [x if isinstance(x, tuple) else (x,) for x in batch]
         found: list[Any] = []
@@ -326,7 +326,7 @@ class Device:
     ) -> Iterator[Any]:
         """Results that are fed back: each output is the input of the next run, and a variable counts the runs.
 
-        What the model updates in place continues from the runs before; call `reset` to start over.  A design with a
+        The model's state continues from the runs before; call `reset` to start over.  A design with a
         loop, compiled with ``CompileOptions(loop=True)``, starts the runs from the last of `first` on by itself.  It
         runs ahead of the results that are taken, at most as far as `stop` and `limit` say; otherwise the host starts
         each run.
@@ -349,7 +349,7 @@ class Device:
         Returns
         -------
         iterator
-            Of what the model returns, run by run.
+            The model's results, run by run.
 
         Raises
         ------
@@ -400,7 +400,7 @@ class Device:
 
     @property
     def _lost(self) -> list[str]:
-        """What a restart of the device loses."""
+        """Names of the contents that a restart of the device loses."""
         return [*self._loaded, *(["its state"] if self.description.keeps_state else [])]
 
     def _encoded_runs(
@@ -457,7 +457,7 @@ class Device:
         Parameters
         ----------
         weights : mapping of str to array
-            What `Accelerator.load_weights` returns, or arrays by the names of the buffers.
+            The result of `Accelerator.load_weights`, or arrays by the names of the buffers.
 
         Raises
         ------

@@ -95,7 +95,7 @@ class InferenceServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are no errors of the server."""
+        """A client that disconnects is not an error of the server."""
 
 
 class _Handler(BaseHTTPRequestHandler):

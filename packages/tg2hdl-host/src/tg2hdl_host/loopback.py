@@ -1,4 +1,4 @@
-"""A test of the serial line by itself: what is sent must come back."""
+"""A test of the serial line by itself: all bytes sent must come back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PIECE = 256
 
 @dataclass(frozen=True)
 class Loopback:
-    """What is at the other end of a line.
+    """Answer from the other end of a line.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Loopback:
 
 
 def check_loopback(transport: Transport, *, count: int = 4096, timeout: float = 1.0) -> Loopback:
-    """Send random bytes to the loop-back bitstream, and compare what comes back; a design is recognized.
+    """Send random bytes to the loop-back bitstream, and compare the answer; a design is recognized.
 
     Parameters
     ----------

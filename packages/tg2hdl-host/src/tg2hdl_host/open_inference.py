@@ -267,7 +267,7 @@ def _check_form(entry: Mapping[str, Any], tensor: TensorInfo) -> None:
 
 
 def _binary(size: Any, rest: bytes, tensor: TensorInfo) -> tuple[npt.NDArray[Any], bytes]:
-    """Elements of an input after the JSON, little-endian, and what is left."""
+    """Elements of an input after the JSON, little-endian, and the bytes that remain."""
     wanted = int(np.prod(tensor.shape)) * tensor.dtype.itemsize
     if size != wanted or len(rest) < wanted:
         raise _bad(

@@ -60,7 +60,7 @@ class Runs:
         raise AssertionError("attempts is positive")
 
     def go_on(self) -> bool:
-        """Whether a device that was opened again has not been restarted since its last run, of which there is one."""
+        """Whether a device that was opened again has not been restarted since its last run; there must be one."""
         self._next = None
         runs = _number(self.perform(protocol.read(RUNS, 4, "link")))
         return self._before > 0 and not _is_less(runs, self._before)
@@ -79,7 +79,7 @@ class Runs:
         described : Description
         batch : sequence of EncodedRun
         lost : sequence of str
-            What a restart would have lost.
+            Contents that a restart would have lost.
 
         Raises
         ------

@@ -28,7 +28,7 @@ def selftest(
     ----------
     device : Device
     folder : path
-        What `tg2hdl build` wrote, with its vectors.
+        Folder that `tg2hdl build` wrote, with its vectors.
     report : callable, optional
         Called with a line for each stage.
 

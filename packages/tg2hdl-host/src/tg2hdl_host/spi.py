@@ -34,7 +34,7 @@ class SpiTransport:
     def __init__(self, name: str, exchange: Callable[[bytes], bytes], close: Callable[[], None]) -> None:
         self.name, self._exchange, self._close = name, exchange, close
         self._heard = b""
-        self._in_reply = False  # what was read last ends in the middle of a reply
+        self._in_reply = False  # the bytes read last end in the middle of a reply
 
     def write(self, data: bytes) -> None:
         """Send bytes, and keep those that arrive meanwhile."""

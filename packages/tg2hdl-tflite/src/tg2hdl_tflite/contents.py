@@ -109,7 +109,7 @@ class Contents:
 
     @property
     def depth(self) -> int:
-        """How many graphs the operators that are built are within, beside the main one."""
+        """Nesting depth of the graph whose operators are being built; 0 for the main one."""
         return len(self._scope)
 
     def graph(self, number: int) -> Graph | None:

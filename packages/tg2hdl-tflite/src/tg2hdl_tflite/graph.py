@@ -69,6 +69,6 @@ def _checked(node: Node, place: int, result: Any) -> Value:
 
 
 def _placeholder(record: TensorRecord) -> Value:
-    """A tensor of the shape and type of a result that was refused, so that what follows is checked too."""
+    """A tensor of the shape and type of a result that was refused, so that later operators are checked too."""
     dtype = dtype_of(record.kind) or dtype_of("INT32")
     return Value(record, Tensor.empty(*record.shape, dtype=dtype))

@@ -19,7 +19,7 @@ __all__ = ["check_sizes", "example_sizes", "fixed_values", "resolve_inputs"]
 
 
 def check_sizes(batch: Any, dims: Any, fixed: Any) -> None:
-    """Refuse what is not a size of a batch or a dimension, or no value by name.
+    """Refuse invalid sizes of the batch or a dimension, and values that are not given by name.
 
     Raises
     ------

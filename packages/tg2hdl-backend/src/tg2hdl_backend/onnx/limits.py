@@ -106,7 +106,7 @@ class Limit:
         except MemoryError:
             raise
         except Exception:
-            # Inference raises errors of many kinds for what it does not know; the graph checks the tensors again.
+            # Inference raises errors of many kinds for unknown operators; the graph checks the tensors again.
             return
         shapes = [[d.dim_value for d in result.tensor_type.shape.dim] for result in found.values()]
         for shape in shapes:

@@ -42,7 +42,7 @@ class OnnxModel:
     Parameters
     ----------
     path : path
-        The file; external data lies beside it.
+        The file; its external data is in the same folder.
     batch : int, optional
         Size of first dimensions without a size.
     dims : mapping of str to int, optional
@@ -226,7 +226,7 @@ class OnnxModel:
         name : str
             Of the output.
         result : ndarray
-            What the hardware gives.
+            The result of the hardware.
         """
         return self._text.decoded(result) if name in self.text_outputs else result
 

@@ -16,7 +16,7 @@ __all__ = ["DependsOnData", "OnnxNode"]
 
 
 class DependsOnData(InputError):
-    """A value that decides a shape or what is computed depends on inputs of the model.
+    """A value that decides a shape or the computation depends on inputs of the model.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Which quantizers of a file ONNX Runtime computes by its kernels for codes, and which in float32.
 
 ONNX Runtime fuses dequantizers, an operator and a quantizer to one kernel when it recognizes them.  The rules here were
-found by looking at the models that it saves with ``SessionOptions.optimized_model_filepath``; what they do not name is
+found by looking at the models that it saves with ``SessionOptions.optimized_model_filepath``; everything else is
 computed in float32.
 """
 

@@ -1,6 +1,6 @@
 """The backend node tests that the onnx package ships, run through the ONNX front end.
 
-Each is compiled, with what means shapes or axes fixed to the test's values, and the golden model's results are
+Each is compiled, with inputs for shapes or axes fixed to the test's values, and the golden model's results are
 compared with the expected outputs.  Operators of plugins are tested in the same way.
 """
 
@@ -141,7 +141,7 @@ class Opened:
     golden : callable
         Results of the golden model, in the order of the outputs, for arrays by input.
     simulate : callable
-        For the same arrays what simulated hardware gives, as `CaseResult.rtl` says it.
+        For the same arrays, the outcome of the simulated hardware, as in `CaseResult.rtl`.
     """
 
     inputs: Sequence[str]
@@ -174,7 +174,7 @@ def run_case(case: Any, limit: float, rtl: bool = False, door: Door | None = Non
     Parameters
     ----------
     door : callable, optional
-        What compiles the file; by default `OnnxModel`, `capture` and the golden model.
+        Compiles the file; by default `OnnxModel`, `capture` and the golden model.
     """
     node = case.model.graph.node[0] if case.model.graph.node else None
     versions = {o.domain: o.version for o in case.model.opset_import}
@@ -231,7 +231,7 @@ def _compare(case: Any, result: CaseResult, rtl: bool, door: Door) -> None:
 
 
 def _opened(door: Door, path: Path, given: dict[str, Any], result: CaseResult) -> Opened:
-    """The file, with what means shapes or axes fixed to the test's values."""
+    """The file, with inputs for shapes or axes fixed to the test's values."""
     fixed: dict[str, Any] = {}
     while True:
         try:

@@ -44,7 +44,7 @@ def _program() -> ProgramIR:
 def check_port(definition: HostPortDef, *, engine: str = "auto") -> None:
     """Check a registered port: claims, several runs with other inputs, narrow and wide words, loadable weights.
 
-    What the port does not serve is left to the native port.
+    The native port serves the buffers that the port does not serve.
 
     Raises
     ------

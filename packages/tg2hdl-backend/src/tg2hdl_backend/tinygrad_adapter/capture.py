@@ -181,8 +181,8 @@ def capture(
     name : str, optional
         Name of the program; that of the model otherwise.
     fold : bool
-        Compute at compile time what depends on weights only.  Without it such kernels run each time, and
-        every weight buffer holds what the model's tensor holds.
+        Compute results that depend on weights only at compile time.  Without it such kernels run each time, and
+        every weight buffer has the contents of the model's tensor.
 
     Raises
     ------

@@ -46,7 +46,7 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> FoldedProgram:
     ----------
     program : ProgramIR
     origins : sequence
-        One value per call, which is kept beside it.
+        One value per call; it stays with its call.
     """
     fixed = _foldable(program, [c.accesses() for c in program.calls])
     contents: dict[int, Array] = {

@@ -19,14 +19,14 @@ def with_initial_state(
 ) -> tuple[ProgramIR, tuple[Any, ...]]:
     """Make the first contents of each state buffer those at power on, as tinygrad computes them only once.
 
-    A lazy tensor that the model holds and updates is otherwise filled anew by a kernel in each run, and what a run left
-    there would be lost.
+    A lazy tensor that the model holds and updates is otherwise filled anew by a kernel in each run, and the state
+    of the run before would be lost.
 
     Parameters
     ----------
     program : ProgramIR
     origins : sequence
-        One value per call, which is kept beside it.
+        One value per call; it stays with its call.
     held : collection of str
         Names of the tensors that the model holds; a buffer that it makes while it runs starts again in each run.
     """

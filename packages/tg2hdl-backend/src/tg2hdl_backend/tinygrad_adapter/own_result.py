@@ -66,7 +66,7 @@ def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") 
     Parameters
     ----------
     model : callable
-        What `capture` takes.
+        As for `capture`.
     inputs : array, Tensor or bound Variable
         One per parameter.
     device : str

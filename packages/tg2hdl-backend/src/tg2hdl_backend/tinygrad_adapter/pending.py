@@ -45,7 +45,7 @@ def with_pending_updates(
     Parameters
     ----------
     origins : sequence
-        One value per call, which is kept beside it.
+        One value per call; it stays with its call.
     once : sequence of bool
         For each call, whether it is such a call.
 

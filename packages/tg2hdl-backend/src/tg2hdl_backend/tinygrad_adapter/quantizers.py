@@ -1,7 +1,7 @@
-"""Tensors that a model declares to be codes, or numbers that codes stand for.
+"""Tensors that a model declares to be codes, or the values of codes.
 
-tinygrad knows quantization only as divisions, roundings and casts.  What an operator says about its result is kept
-beside the UOp, so that `tensor_graph` gives it as one node instead of the float operations.
+tinygrad knows quantization only as divisions, roundings and casts.  An operator's quantization of its result is kept
+with the UOp, so that `tensor_graph` gives it as one node instead of the float operations.
 """
 
 from __future__ import annotations

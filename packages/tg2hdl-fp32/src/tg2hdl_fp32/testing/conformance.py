@@ -68,7 +68,7 @@ def check_unit(
     rounding : RoundingMode
         Rounding that is expected; also driven on a port ``rm`` when there is one.
     count, seed : int
-        Random operands beside the special ones.
+        Random operands, in addition to the special ones.
     operands : tuple of arrays, optional
         Operand patterns to use in their place.
     expected : callable, optional

@@ -75,5 +75,5 @@ def declared_codes(node: OnnxNode, result: Tensor, source: Tensor, quantizer: Qu
 
 
 def declared_values(node: OnnxNode, result: Tensor, source: Tensor, quantizer: Quantizer | None) -> Tensor:
-    """`result`, declared to be what the codes `source` stand for where the quantizer is known."""
+    """`result`, declared to be the values of the codes `source` where the quantizer is known."""
     return result if quantizer is None else declare_values(result, source, quantizer, node.name)

@@ -229,7 +229,7 @@ def slice_(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
 
 
 def split(node: OnnxNode, x: Tensor, sizes: Any = None) -> Any:
-    """Parts of given sizes, or equal ones of which the last may be smaller."""
+    """Parts of given sizes, or parts of equal size except for the last, which may be smaller."""
     axis = node.attribute("axis", 0) % x.ndim
     given = node.attribute("split") if sizes is None else sizes
     if given is None:

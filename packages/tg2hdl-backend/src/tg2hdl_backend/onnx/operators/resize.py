@@ -90,7 +90,7 @@ def _nearest(
 
 
 def _to_nearest(at: npt.NDArray[np.float32], up: bool) -> npt.NDArray[np.float32]:
-    """Nearest whole numbers; as in ONNX Runtime, up to 1e-6 beside the middle counts as the middle."""
+    """Nearest whole numbers; as in ONNX Runtime, up to 1e-6 from the middle counts as the middle."""
     low = np.floor(at)
     distance = at - low - np.float32(0.5)
     return low + np.where(np.abs(distance) < 1e-6, up, distance > 0)

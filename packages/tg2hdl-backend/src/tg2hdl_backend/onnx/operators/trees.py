@@ -37,7 +37,7 @@ class _Forest:
     Parameters
     ----------
     feature, threshold, yes, no : ndarray
-        What a node compares, and the next node for either result; a leaf leads to itself.
+        The comparison of each node, and the next node for either result; a leaf leads to itself.
     modes : ndarray of str
         Comparison of each node; empty at a leaf.
     missing : ndarray of bool

@@ -1,7 +1,7 @@
 """Folders of caches: those that others could have written are not used, and there is always one that can be written.
 
-What is in a cache is executed: compiled simulations, and the machine code of tools.  As git does with a repository, a
-folder is trusted when it belongs to this user (or to root), and nobody else may write to it.
+A cache holds code that is executed: compiled simulations, and the machine code of tools.  As git does with a
+repository, a folder is trusted when it belongs to this user (or to root), and nobody else may write to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then renamed."""
+"""Atomic writes of files: written under another name in the same folder, then renamed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def new_folder(folder: Path, shown: Path | None = None) -> Iterator[None]:
     folder : Path
         May exist.
     shown : Path, optional
-        What an error says that cannot be written.
+        Path that an error names as the one that cannot be written.
 
     Raises
     ------

@@ -56,7 +56,7 @@ _SET = re.compile(rf"SET r(?P<reg>\d+)(?:\[(?P<index>{_V})\])? = (?P<value>{_V})
 
 
 def parse_kernel(text: str) -> KernelIR:
-    """Read what `format_kernel` prints.
+    """Read the output of `format_kernel`.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def parse_kernel(text: str) -> KernelIR:
 
 
 def parse_program(text: str, data: Mapping[str, npt.NDArray[Any]] | None = None) -> ProgramIR:
-    """Read what `format_program` prints.
+    """Read the output of `format_program`.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def _checksum(record: dict[str, Any]) -> str:
 
 
 def read_record(text: str | bytes) -> Any:
-    """Read what `write_record` has written.
+    """Read a text that `write_record` has written.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Typed nodes of the kernel IR.
 
-A kernel is a tree of counted loops.  Loads and stores are statements: they stand in the loop where they execute, in
+A kernel is a tree of counted loops.  Loads and stores are statements: they are in the loop where they execute, in
 program order.  Everything else is a pure value and has no place.  Nodes are immutable and compare by identity.
 """
 

@@ -1,4 +1,4 @@
-"""The plan of a kernel that keeps the pace of another one, beside which it runs."""
+"""The plan of a kernel that runs at the same time as another one, at its pace."""
 
 from __future__ import annotations
 

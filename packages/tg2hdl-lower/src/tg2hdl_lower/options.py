@@ -50,8 +50,8 @@ class LowerOptions:
     target : str
         Family that units and stages are selected for; ``generic`` works everywhere.
     prefer : {"latency", "multipliers", "block-ram", "area"}
-        What the design shall have the least of: cycles, or hardware multipliers, block RAMs or LUTs where that costs at
-        most a quarter more cycles in each decision (`tg2hdl_lower.decisions`).
+        Figure to minimize: cycles, or hardware multipliers, block RAMs or LUTs where that costs at most a quarter more
+        cycles in each decision (`tg2hdl_lower.decisions`).
     units : mapping of str to str
         Op name to the name of the arithmetic unit to use.
     stage_levels : int

@@ -1,7 +1,7 @@
 """Whether a plan is hardware of its kernel: plans that are read from a file may say anything.
 
-The nodes follow from the kernel and are built again.  Of the schedule only the rules are checked, as it has many right
-forms; what follows from nodes and schedule is computed again.
+The nodes follow from the kernel and are built again.  A schedule has many valid forms, so only its rules are checked.
+Everything that follows from nodes and schedule is computed again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def plan_faults(plan: HardwarePlan, source: KernelIR, options: LowerOptions) -> 
     Parameters
     ----------
     plan : HardwarePlan
-        What is checked.
+        The plan to check.
     source : KernelIR
         The kernel that was planned: ranges of registers follow from it.
     options : LowerOptions
@@ -56,7 +56,7 @@ def plan_faults(plan: HardwarePlan, source: KernelIR, options: LowerOptions) -> 
     Yields
     ------
     str
-        What is wrong, with the kernel's name; the rest is not checked after the first wrong part.
+        Description of a fault, with the kernel's name; the rest is not checked after the first wrong part.
     """
     name = plan.kernel.name
     flow = _rebuilt(plan, source, options)
@@ -199,7 +199,7 @@ def _key(node: Node) -> str:
 def _derived(
     flow: Dataflow, plan: HardwarePlan, lines: Mapping[int, int], options: LowerOptions
 ) -> Iterator[tuple[str, Any]]:
-    """What follows from the nodes of a plan and their places."""
+    """Fields that follow from the nodes of a plan and their places."""
     found, ports = plan.schedule, plan.port_registers
     latency = next((n.latency for n in plan.all(Product)), options.timing.product_latency)
     ends = [

@@ -158,7 +158,7 @@ class PreparedKernel:
 
 
 def _check_stores(kernel: KernelIR, flat: KernelIR) -> None:
-    """No pass may lose what a kernel writes."""
+    """Check that no pass has lost a store of the kernel."""
     before, after = (
         {s.buf_idx for s in each.loop_tree.statements() if isinstance(s, IRBufStore)}
         for each in (kernel, flat)
@@ -337,7 +337,7 @@ class Planning:
     def _scheduled(
         self, flow: Dataflow, ports: Mapping[int, int], delays: PortRegisters, interval: int
     ) -> tuple[Dataflow, dict[int, int], Schedule, StepInterval]:
-        """Nodes, delay lines, schedule, and what bounds its II; products take turns where they exceed the budget."""
+        """Nodes, delay lines, schedule, and the bound of its II; products take turns where they exceed the budget."""
         options, limit = self.options, self.options.budget
         lined, lines = with_delay_lines(flow, single=self.chained)
         found = schedule(lined, options, ports, delays, lines, interval, chained=self.chained)

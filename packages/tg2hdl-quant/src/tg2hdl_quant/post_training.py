@@ -190,7 +190,7 @@ def _quantize_layer(
         return QuantizedLayer(make(weight, bias.astype(np.int32)), relu, None, scale)
     top = max(int(np.abs(sums).max()), 1)
     widest = max(top.bit_length() - 7, 0)
-    # One shift less clips the largest activations and halves the step of all others; take what errs less.
+    # One shift less clips the largest activations and halves the step of all others; take the smaller error.
     shift = min(
         (n for n in (widest, widest - 1, widest - 2) if n >= 0),
         key=lambda n: float(

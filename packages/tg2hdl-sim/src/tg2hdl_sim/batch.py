@@ -148,7 +148,7 @@ class BatchSimulation(NativeSimulation):
         latency: int = 1,
         signed: bool | None = None,
     ) -> list[NDArray[Any]]:
-        """Read one word per edge through ports; returns what `read_stream` does, for each input.
+        """Read one word per edge through ports; returns the result of `read_stream` for each input.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class BatchSimulation(NativeSimulation):
             found.append(w.from_chunks(chunks, info.width, info.signed))
         return found
 
-    # What engines implement
+    # Implemented by engines
 
     def _get_all(self, port: int, chunks: int) -> w.Chunks:
         values = np.zeros((self.size, chunks), dtype="<u4")
@@ -284,7 +284,7 @@ def open_batch(
     model : SimulationModel
         The design.
     varying : sequence of str
-        Input ports with a value for each input; the others, and what depends only on them, are computed once.
+        Input ports with a value for each input; the others, and values that depend only on them, are computed once.
     size : int
         Inputs of a batch, a multiple of `BATCH_SIZE`; see `batch_size`.
     cache : bool

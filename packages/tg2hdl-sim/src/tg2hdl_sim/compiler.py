@@ -99,7 +99,7 @@ def compiler_environment() -> dict[str, str]:
 
 @functools.cache
 def native_target(compiler: Compiler) -> str:
-    """Return a text that changes with what ``-march=native`` means on this machine."""
+    """Return a text that changes with the meaning of ``-march=native`` on this machine."""
     command = [*compiler.command, "-march=native", "-dM", "-E", "-x", "c", "-"]
     try:
         result = subprocess.run(command, input="", capture_output=True, text=True, timeout=120)

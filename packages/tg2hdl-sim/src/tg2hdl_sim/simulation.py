@@ -370,7 +370,7 @@ class Simulation(ABC):
             )
         return array.astype(np.uint64)
 
-    # What engines implement
+    # Implemented by engines
 
     @abstractmethod
     def _close(self) -> None: ...

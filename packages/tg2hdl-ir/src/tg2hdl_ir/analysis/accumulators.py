@@ -21,7 +21,7 @@ class Reduction:
     own : IRRegLoad
         Value before the update.
     term : IRValue
-        What each update takes in.
+        Operand of each update.
     loops : tuple of LoopIR
         Those of the update that the start is outside of.
     """

@@ -62,7 +62,7 @@ def gated_interval(
 
 
 def _narrowed(gate: IRValue | None, ranges: RangeAnalysis) -> RangeAnalysis:
-    """Ranges where a gate is true: of what it compares with a number."""
+    """Ranges where a gate is true: those of the values that it compares with a number."""
     known: dict[IRValue, Interval] = {}
 
     def note(value: IRValue, low: int, high: int) -> None:

@@ -52,8 +52,8 @@ class IterationBounds:
     counters : sequence of IRCounter
         Of the loops, with bounds that are known.
     loaded : callable
-        ``(load, address or None) -> bounds or None``: values of a buffer, at addresses that the iterations of the
-        loops decide alone; None for all of its type.
+        ``(load, address or None) -> bounds or None``: values of a buffer, at addresses that depend only on
+        loop counters; None for all of its type.
     """
 
     def __init__(

@@ -106,7 +106,7 @@ class CallChannels:
         """Whether the rest of an address is the same for all channels, and within one."""
         if counter in values_below(others if access.gate is None else [*others, access.gate]):
             return False
-        # What is the same for the first and the last channel, and inside the buffer in both, is inside a channel.
+        # An access that is inside the buffer in the first and in the last channel is inside each channel.
         return axis.stride == 1 or self.is_inside(access)
 
     def is_inside(self, access: Access) -> bool:
@@ -164,7 +164,7 @@ class CallChannels:
 
     @cached_property
     def _loads(self) -> set[IRValue]:
-        """Loads: what their addresses use is seen where they are."""
+        """Loads; the values that their addresses use are seen at the loads themselves."""
         return {s for s in self.statements if isinstance(s, IRBufLoad | IRRegLoad)}
 
     def stores_in(self, counter: IRCounter) -> list[IRBufStore]:

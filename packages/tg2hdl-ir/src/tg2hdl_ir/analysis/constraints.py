@@ -24,8 +24,8 @@ class Constraints:
     gate : IRValue or None
         A conjunction of comparisons; other terms are ignored.
     partly : bool
-        Use what is known of a sum also where a form has more of one of its terms, which is tighter. The choice of
-        layouts does without at first, since it then takes other layouts, and more cycles for some.
+        Use the known bounds of a sum also where a form has more of one of its terms, which is tighter. The choice of
+        layouts first does without: the tighter bounds lead to other layouts, and to more cycles for some kernels.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Constraints:
         return low, high
 
     def _within(self, terms: Terms, low: int, high: int) -> Interval:
-        """Known interval of a sum, intersected with what its counters allow."""
+        """Known interval of a sum, intersected with the one that follows from its counters."""
         bounds = [[c * b for b in self._symbol(s)] for s, c in terms]
         return max(low, sum(map(min, bounds))), min(high, sum(map(max, bounds)))
 

@@ -160,7 +160,7 @@ class Dependence:
             use.started.add((one, axes))
 
     def _enclose(self, use: RegisterUse, loop: LoopIR) -> None:
-        """Add what all iterations of an inner loop do."""
+        """Add the effects of all iterations of an inner loop."""
         assert loop.counter is not None, "the root is in no loop"
         inner, axis = self._use[loop], loop.counter.axis
         # Such a register is zero before all iterations and after them.
@@ -168,7 +168,7 @@ class Dependence:
         for one in inner.exposed - cleared:
             self._read(use, one, frozenset())
         for one, axes in inner.masked:
-            # Later steps see what an earlier step has certainly written.
+            # Later steps see the elements that an earlier step has certainly written.
             kept = one in inner.killed or any(e == one and a <= axes for e, a in inner.started)
             rest = axes - {axis}
             if not kept:
@@ -332,7 +332,7 @@ def _meet(distance: int, steps: Sequence[Step], *, anywhere: bool = False) -> bo
                 return True
             continue
         coefficient, count, own = steps[level]
-        # The inner loops bridge what is left: |left - coefficient * turns| <= reach.
+        # The inner loops bridge the rest: |left - coefficient * turns| <= reach.
         first = max(-((reach[level + 1] - left) // coefficient), 1 - count)
         last = min((left + reach[level + 1]) // coefficient, count - 1)
         pending += [

@@ -70,7 +70,7 @@ class NeededChannels:
         """Channels of each group."""
         return {self.group(n): axis.size for n, axis in self.axes.items()}
 
-    # What varies
+    # Terms that vary
 
     def left(self) -> dict[Member, Places]:
         """Channels that stay, of groups that lose some."""
@@ -193,7 +193,7 @@ class _Sum:
     varies: npt.NDArray[np.bool_]
 
     def needed(self, kept: Mapping[IRCounter, npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
-        """Channels of which a term varies where the others are kept."""
+        """Channels with a term that varies in the kept channels of the other axes."""
         varies = self.varies
         for axis, other in enumerate(self.others, 1):
             if varies.shape[axis] > 1:

@@ -106,7 +106,7 @@ class RangeAnalysis:
         return low, high
 
     def _taken(self, op: IROp, branch: int) -> Interval:
-        """Interval of what a selection takes: the comparison that chose it bounds it too."""
+        """Interval of the selected operand: the comparison that chose it bounds it too."""
         value, condition = op.srcs[branch], op.srcs[0]
         if not isinstance(condition, IROp) or condition.op != "lt" or condition.srcs[0].dtype.is_float:
             return self._memo[value]

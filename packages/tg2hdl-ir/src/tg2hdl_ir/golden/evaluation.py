@@ -62,7 +62,7 @@ class Evaluation:
         self.frames: list[dict[IRValue, Array]] = [dict(plan.constants)]
         self.chosen: Mapping[int, Array] = {}
 
-    # What a subclass may watch
+    # Hooks for subclasses
 
     def tick(self) -> None:
         """Called before each statement."""
@@ -157,7 +157,7 @@ class Evaluation:
         inside = _inside(address, buffer.size)
         if load.gate is None and inside is None:
             return np.asarray(buffer.take(address))
-        # Outside of its buffer an access is what it is with a closed gate.
+        # Outside of its buffer an access is treated as if its gate were closed.
         gate = _both(inside, None if load.gate is None else self.value(load.gate))
         address = np.where(gate, address, address.dtype.type(0))
         alternative = np.zeros((), buffer.dtype) if load.alt is None else self.value(load.alt)

@@ -1,4 +1,4 @@
-"""Constant channels: what each run stores in them is the same, so that sums begin with their part of it.
+"""Constant channels: channels that hold the same constants in each run, which move into the biases of sums.
 
 Bounds of values are carried from kernel to kernel.  A channel whose values a sum multiplies by weights is left out of
 the sum where all of its terms are constants: they are added to the bias.  A channel that no kernel reads is not made.

@@ -38,7 +38,7 @@ MAX_TAPS = 64
 """Largest number of iterations that become one."""
 
 MAX_DIGITS = 32
-"""Largest number of additions and subtractions that all weights together stand for."""
+"""Largest number of additions and subtractions for all weights together."""
 
 MAX_WEIGHT_DIGITS = 2
 """The same for one weight: a product is at most one addition."""

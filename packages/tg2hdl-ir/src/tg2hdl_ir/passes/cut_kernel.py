@@ -145,7 +145,7 @@ def _cut_registers(
         return ()
     if any(s.reg in changed for s in outside) or any(isinstance(s, LoopIR) for s in home.epilogue):
         return ()
-    # What the first kernel computes must not depend on another register.
+    # The results of the first kernel must not depend on another register.
     known = [s for s in (*home.prologue, *inside) if not isinstance(s, LoopIR)]
     for load in loads_used_by(tuple(v for s in known for v in operands(s))):
         if isinstance(load, IRRegLoad) and load.reg not in changed:

@@ -228,7 +228,7 @@ def _starts(
     units: Sequence[int],
     factors: Sequence[tuple[int, ...]],
 ) -> list[int] | None:
-    """Constant part of each address beside its multiples of digits; None if it varies between iterations that load."""
+    """Constant part of each address, without multiples of digits; None if it varies between iterations that load."""
     place = loads[main].addr
     folder = Folder()
 

@@ -97,8 +97,8 @@ def in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Turn]) 
     Returns
     -------
     KernelIR or None
-        None for a kernel with registers or several loops beside each other, and where its loops do not divide into
-        those of `turns`.
+        None for a kernel with registers or with sibling loops, and where its loops do not divide into those of
+        `turns`.
     """
     if kernel.registers or kernel.variables:
         return None
@@ -118,7 +118,7 @@ def in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Turn]) 
 
 
 def adds_in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Turn]) -> list[int] | None:
-    """Axes of a kernel that adds up what it reads in the order of `turns`, of those with several lanes; at most one.
+    """Axes with several lanes of a kernel that adds up elements in the order of `turns`; at most one.
 
     With the outputs along this axis interleaved under the reduction, it reads word by word.
 
@@ -213,7 +213,7 @@ def with_idle_steps(kernel: KernelIR, level: int, steps: int) -> KernelIR:
 
 
 def _nest(kernel: KernelIR) -> list[LoopIR] | None:
-    """The loops of a kernel from the root to the innermost one; None where two are beside each other."""
+    """The loops of a kernel from the root to the innermost one; None where two are siblings."""
     found = [kernel.loop_tree]
     while found[-1].loops:
         if len(found[-1].loops) > 1:

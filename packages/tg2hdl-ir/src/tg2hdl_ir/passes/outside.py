@@ -45,7 +45,7 @@ class _Gates:
         self.outside = {statement: found for statement, found in limits.items() if any(found)}
 
     def _limits(self, statement: IRStatement) -> tuple[bool, bool]:
-        """Whether a statement may be below and above what it accesses."""
+        """Whether the address of a statement may be below and above its buffer or array."""
         address, size = self._place(statement)
         if address is None:
             return False, False

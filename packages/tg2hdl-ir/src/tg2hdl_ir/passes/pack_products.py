@@ -123,7 +123,7 @@ def packing_axes(kernel: KernelIR, buffers: Mapping[int, Interval], width: int =
 
 
 def _loads_first(leaf: LoopIR, keys: _Keys) -> LoopIR:
-    """A leaf that begins with its loads of what the kernel does not change: a product needs those of its pair."""
+    """A leaf that begins with its loads of buffers that the kernel only reads: a product needs those of its pair."""
     first = [s for s in leaf.statements() if isinstance(s, IRBufLoad) and keys.is_free(s)]
     chosen = set(first)
     rest = [s for s in leaf.statements() if s not in chosen]
@@ -184,7 +184,7 @@ class _Keys:
 
 
 def _products(values: list[IRValue], ranges: RangeAnalysis, width: int) -> Iterator[IROp]:
-    """Products that take a hardware multiplier each, outside of addresses and of what registers keep."""
+    """Products that take a hardware multiplier each, outside of addresses and of values kept in registers."""
     seen: set[IRValue] = set()
     stack = values[::-1]
     while stack:

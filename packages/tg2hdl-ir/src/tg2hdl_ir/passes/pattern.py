@@ -1,7 +1,7 @@
 """Patterns of ops, for rewrites.
 
-IR nodes compare by identity, so that ``op.srcs[1] == IRConst(1, dtype)`` is never true.  A pattern compares what nodes
-are: ops by name, literals by the bits of their value.
+IR nodes compare by identity, so that ``op.srcs[1] == IRConst(1, dtype)`` is never true.  A pattern compares nodes by
+content: ops by name, literals by the bits of their value.
 
 >>> from tg2hdl_ir.passes.pattern import const, op, rewrite, value
 >>> average = op("shr", op("add", value("a"), value("b")), const(1))

@@ -1,6 +1,6 @@
 """Producers: a value that is computed again for every output and tap is computed once, by a kernel of its own.
 
-tinygrad fuses what is done to each element, such as an activation function, into the reduction that reads the elements:
+tinygrad fuses elementwise operations, such as an activation function, into the reduction that reads the elements:
 a convolution then does it for each of its outputs and taps.
 """
 

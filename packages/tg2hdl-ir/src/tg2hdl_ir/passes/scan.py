@@ -227,7 +227,7 @@ def _symbol(counter: IRCounter) -> Affine:
 
 
 def _sliding(found: _Reduction, along: IRCounter, term: IRValue) -> _Window | None:
-    """A window of terms that depend on the sum of both counters: what leaves it is neutral."""
+    """A window of terms that depend on the sum of both counters; terms that leave it are neutral."""
     terms, outputs = _extent(found.counter), _extent(along)
     if not _depends_on_sum(term, found.counter, along):
         return None

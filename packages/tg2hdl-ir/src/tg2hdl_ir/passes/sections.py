@@ -1,7 +1,7 @@
 """Sections: a kernel whose outputs choose between reductions by their position becomes one kernel for each choice.
 
 Layers that are concatenated, or padded afterwards, arrive as one kernel that computes every layer for every output and
-drops all but one.  Each section computes what it stores.
+drops all but one.  Each section computes only the results that it stores.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COMPARISONS = ("lt", "ne", "eq")
     term="index set splitting",
 )
 def section_forms(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
-    """Kernels that together store what `kernel` does: for each loop that can be cut, then for all of them."""
+    """Kernels that together store the results of `kernel`: for each loop that can be cut, then for all of them."""
     choices = _choices(kernel)
     forms = [_sections(kernel, counter, conditions) for counter, conditions in choices.items()]
     forms = [form for form in forms if 1 < len(form) <= MAX_SECTIONS]

@@ -15,7 +15,7 @@ def in_order(passes: Sequence[PassDef]) -> tuple[list[PassDef], list[PassDef]]:
     Parameters
     ----------
     passes : sequence of PassDef
-        Of which those with neither `before` nor `after` keep their order in a stage.
+        Passes with neither `before` nor `after` keep their order in a stage.
 
     Returns
     -------

@@ -219,14 +219,14 @@ def _evaluate_steps(kernels: Iterable[KernelIR], inputs: dict[int, Any]) -> dict
 
 
 def check_policy(plugin: object, *, target: str = "generic") -> int:
-    """Check a policy among units on every op and its formats: what it chooses is one of the units that it was given.
+    """Check a policy among units on every op and its formats: it must choose one of the units that it was given.
 
     Parameters
     ----------
     plugin : module or object
         With the function ``tg2hdl_select_unit``.
     target : str
-        FPGA family; units of other families are no candidates.
+        FPGA family; units of other families are not candidates.
 
     Returns
     -------

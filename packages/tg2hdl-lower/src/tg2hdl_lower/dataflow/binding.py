@@ -65,7 +65,7 @@ class Binder:
         return Bound(UnitOp, {"unit": unit})
 
     def is_chosen(self, op: IROp) -> bool:
-        """Whether the user named the unit of an op, for these types; what is of other types is not concerned."""
+        """Whether the user named the unit of an op, for these types; ops of other types are not affected."""
         names = self.options.units.get(op.op, ())
         unit = self._unit(op) if names else None
         return unit is not None and unit.name in ((names,) if isinstance(names, str) else names)

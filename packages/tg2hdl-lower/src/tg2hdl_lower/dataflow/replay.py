@@ -74,7 +74,7 @@ class _LeafReplays:
         return self.starts[load.number]
 
     def _ahead(self, load: Load, counter: IRCounter) -> tuple[Load | None, int]:
-        """Load that reads what `load` reads some iterations later, and how many."""
+        """Load that reads the words of `load` some iterations later, and how many iterations."""
         form = self._form(load)
         step = 0 if form is None else form.coefficient(counter)
         if form is not None and step > 0:

@@ -53,7 +53,7 @@ class _Windows:
                     self.early[counter] = longest
 
     def reading(self, chosen: tuple[IRCounter, ...]) -> set[IRBufLoad]:
-        """Loads that in a warm-up iteration read words of which another load would be the reader later."""
+        """Loads that read, in a warm-up iteration, words that another load would read later."""
         found: set[IRBufLoad] = set()
         for group, terms in zip(self.groups, self.terms, strict=True):
             ahead = set(group)
@@ -86,7 +86,7 @@ def _columns(group: Collection[int], terms: Affine, step: int) -> dict[int, int]
     if not row:
         return {const: const - min(group) for const in group}
     places = sorted({const % row for const in group})
-    # The window is what is left of a row without the widest gap.
+    # The window is the row without its widest gap.
     gaps = [(place - before) % row for before, place in zip((places[-1], *places), places, strict=False)]
     left = places[max(range(len(gaps)), key=gaps.__getitem__)]
     return {const: (const - left) % row for const in group}

@@ -220,7 +220,7 @@ class WordAddresses:
         )
 
     def _divided(self, layout: Layout, addr: IRValue) -> WordAddress:
-        """Address by division with constants, for what no counter can follow."""
+        """Address by division with constants, for forms that no counter can follow."""
         folder = self.leaf.folder
         word: IRValue = const_int(0, addr.dtype)
         lane: IRValue = const_int(0, addr.dtype)

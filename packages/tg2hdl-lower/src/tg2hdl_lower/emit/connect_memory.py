@@ -189,9 +189,9 @@ def _connect_writers(
 def _host_source(
     m: Module, memory: MemoryPlan, busy: Value, access: HostAccess, stride: int
 ) -> tuple[Value, Value, Value, Value]:
-    """Flag, address, word or element of all lanes, and enables of lanes of what the host writes.
+    """Flag, address, word or element of all lanes, and enables of lanes of a write by the host.
 
-    It goes in one cycle later, so that no path leads from a kernel's state to the memory.
+    The write takes effect one cycle later, so that no path leads from a kernel's state to the memory.
     """
     host, member = access.writer, access.written or memory
     enable = Signal(len(host.wen), name=f"{memory.name}_host_wen")
@@ -220,7 +220,7 @@ def _spread(memory: MemoryPlan, data: Value, element: int) -> Value:
 
 
 def _gathered(memory: MemoryPlan, word: Value, element: int) -> Value:
-    """A word with the elements of a buffer beside each other, from lanes as wide as those of the memory."""
+    """A word of adjacent elements of a buffer, from lanes as wide as those of the memory."""
     width = memory.dtype.bit_width
     if element == width or memory.role.is_rom:
         return word

@@ -68,7 +68,7 @@ def buffer_accesses(kernel: KernelIR, *, partly: bool = False) -> dict[int, Buff
     """All memory accesses of a kernel, by buffer; `partly` as of `Constraints`."""
     known = _known.setdefault(kernel, {})
     if partly not in known:
-        # What gates imply partly is the same for buffers without gates: all that is known of their uses is kept.
+        # `partly` makes no difference for buffers without gates: their accesses are taken over.
         kept = {n: use for n, use in buffer_accesses(kernel).items() if not use.gated} if partly else {}
         found = _accesses(kernel, partly) if len(kept) < len(kernel.buffers) else []
         known[partly] = {

@@ -27,7 +27,7 @@ _STRIDES = 8
 """Least strides of the smallest region where regions follow each other: fewer bits to add, and little is lost."""
 
 _READ_ONLY_LANE = 32
-"""Bits of which those of a lane are a divisor where nothing writes the memory."""
+"""Bits that the width of a lane divides if nothing writes the memory."""
 
 
 @dataclass(frozen=True, eq=False)

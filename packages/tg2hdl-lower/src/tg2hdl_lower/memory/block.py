@@ -58,8 +58,8 @@ class BlockRam(MemoryKind):
 class BankedRom(BlockRam):
     """ROM of several blocks' depth, whose pieces are multiplexed after their output registers.
 
-    In one array the multiplexer would stand between the blocks and their registers, which could then not move into
-    the blocks.
+    In one array the multiplexer would be between the blocks and their registers, so that the registers could not move
+    into the blocks.
     """
 
     def suits(self, use: MemoryUse, family: FamilyDef) -> bool:

@@ -11,7 +11,7 @@ from tg2hdl_lower.decisions import LUTS_PER_BLOCK
 __all__ = ["Piece", "block_rams", "pieces_of_rom"]
 
 _LEAST_SPARED = 3
-"""Block RAMs that pieces must spare, as their multiplexer stands between the words and their readers."""
+"""Block RAMs that pieces must save, since their multiplexer lengthens the path from the words to their readers."""
 
 
 class Piece(NamedTuple):
@@ -65,7 +65,7 @@ def _one_copy(width: int, words: int, figures: MemoryFigures, widest: int, lane:
 
 
 def _columns(width: int, bits: int, byte: int, lane: int) -> int:
-    """Blocks of so many bits beside each other that hold a word."""
+    """Blocks of `bits` bits, side by side, that hold a word."""
     if not 0 < lane < width:
         return -(-width // bits)
     lanes = -(-width // lane)

@@ -148,7 +148,7 @@ class HostLoop:
     gap: int
 
     def format(self) -> str:
-        """What goes where, in one line."""
+        """Source and destination, in one line."""
         counted = "" if self.counter is None else f", {self.counter} counts"
         return f"loop ({self.output} to {self.target} in {self.gap} cycles{counted}, at most {self.most} results)"
 

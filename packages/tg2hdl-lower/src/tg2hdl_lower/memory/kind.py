@@ -1,4 +1,4 @@
-"""A kind of memory: when it suits a buffer, what it costs, and how it is built."""
+"""A kind of memory: when it suits a buffer, its cost, and how it is built."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["RunConstant"]
 
 
 class RunConstant(MemoryKind):
-    """A register, or a constant: no kernel changes what it reads, so that reading takes no registers."""
+    """A register or a constant: no kernel changes it, so that reading takes no registers."""
 
     def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
         """Whether there is one word, which the host does not read and no kernel updates."""

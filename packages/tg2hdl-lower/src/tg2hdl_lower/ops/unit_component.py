@@ -24,7 +24,7 @@ _modules: ContextVar[tuple[str, dict[str, Any]] | None] = ContextVar("modules", 
 def units_as_modules(design: str) -> Iterator[dict[str, Any]]:
     """Build each unit once inside the context, and instances of its module in its places.
 
-    Yields the components of the modules by name, which are to be written beside the module `design`.
+    Yields the components of the modules by name, which are to be written next to the module `design`.
     """
     found: dict[str, Any] = {}
     token = _modules.set((design, found))
@@ -40,7 +40,7 @@ def build_unit(unit: ArithmeticUnit) -> Any:
     Raises
     ------
     PluginError
-        When the factory raises, or what it builds has other ports or another latency than the descriptor says.
+        When the factory raises, or when its component has other ports or another latency than the descriptor says.
     """
     names = "abc"[: len(unit.operands)]
     return _placed(unit, unit.name, lambda: registry().call(unit, "factory"), names)

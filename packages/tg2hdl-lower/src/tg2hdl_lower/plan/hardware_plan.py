@@ -99,7 +99,7 @@ class HardwarePlan(NodeGraph):
     latencies : mapping of int to int
         Cycles from an address to its word of each buffer.
     variants : tuple of HardwarePlan
-        What a core for several plans of one shape can do; the other fields are wide enough for each.
+        The plans of a core for several plans of one shape; the other fields are wide enough for each.
     regrouped : bool
         Whether float sums may be added in another order than the source's; the order is that of `kernel`.
     follows : bool

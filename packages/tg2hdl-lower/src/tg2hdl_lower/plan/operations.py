@@ -139,7 +139,7 @@ class SharedUnitOp(SharedOperation, UnitOp):
 class ConstantProduct(UnitOp):
     """A product by a constant, of additions in a unit that is built for it.
 
-    Its one operand is the other factor.  `constant` is what the `Constant` held: a number; of a float, its bit pattern.
+    Its one operand is the other factor.  `constant` is the value of the `Constant`: a number, or the bits of a float.
     """
 
     constant: int

@@ -111,7 +111,7 @@ class Accumulator:
         return Shape(self.width, self.signed)
 
     def add(self, d: Emission, number: int) -> None:
-        """Add what holds register `number`."""
+        """Add the storage of register `number`."""
         raise NotImplementedError(type(self).__name__)
 
     def read(self, d: Emission, node: RegisterRead) -> Value:

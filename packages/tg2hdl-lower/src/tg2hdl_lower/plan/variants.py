@@ -65,7 +65,7 @@ def _wide_accumulator(found: Sequence[Accumulator]) -> Accumulator:
 
 
 def _outline(plan: HardwarePlan) -> list[Any]:
-    """All of a plan but what may differ between the variants of a core."""
+    """All of a plan except for the parts that may differ between the variants of a core."""
     fixed = {
         number
         for node in plan.live()

@@ -49,7 +49,7 @@ def with_delay_lines(flow: Dataflow, *, single: bool = False) -> tuple[Dataflow,
         read, write = reads[0], writes[0]
         source = flow.nodes[write.value]
         same = read.leaf == write.leaf and read.index == write.index and write.gate is None
-        # What a unit computes comes from its own register.
+        # The result of a unit comes from its own register.
         from_unit = isinstance(source, UnitOp) and not isinstance(source, SharedOperation)
         if same and from_unit and (register.size == 1 or reuse_period(flow, read) == register.size):
             lines[register.idx] = register.size

@@ -119,7 +119,7 @@ def memory_edges(flow: Dataflow, registers: PortRegisters) -> list[Edge]:
 
 
 def _never_again(flow: Dataflow, store: Store, load: Load) -> bool:
-    """Whether no later step reads what this step writes: same leaf, same address, another one in each step."""
+    """Whether no later step reads the element that it writes: same leaf, same address, another one in each step."""
     written, read = linear_form(flow.nodes[store.address]), linear_form(flow.nodes[load.address])
     if store.leaf != load.leaf or written is None or written != read:
         return False

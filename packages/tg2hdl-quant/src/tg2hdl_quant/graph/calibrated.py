@@ -205,7 +205,7 @@ class Lowering:
         return self._exact_nodes[number]
 
     def _exact(self, number: int) -> Value:
-        """Integers and truth values are what they are: their step is 1."""
+        """Integers and truth values are not scaled: their step is 1."""
         node = self._graph.nodes[number]
         source = node.sources[0] if node.dtype.is_float else number
         made = self._exact_number(source)
@@ -292,7 +292,7 @@ class Lowering:
         return self._floats.value(number) if is_float else self._value(number)
 
     def _float(self, number: int) -> Value:
-        """The integers of what float arithmetic computes."""
+        """The integers of a result of float arithmetic."""
         if not self._graph.nodes[number].dtype.is_float:
             return self._exact(number)
         scale, low, high = self._scales.symmetric(
@@ -520,7 +520,7 @@ class Lowering:
         integers = codes * factors
         offset = np.zeros(())
         if np.any(value.offset):
-            # A zero point is what rounded weights are multiplied with; features are centred before they are rounded.
+            # Rounded weights are multiplied with the zero point; features are centred before they are rounded.
             of = float_weights if value.scale.size > 1 else integers * scale
             offset = times_weights(of_rank(value.offset, rank), of, shape, node.arg)
         if varying in self._mean:

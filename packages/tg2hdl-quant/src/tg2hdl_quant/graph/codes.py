@@ -178,7 +178,7 @@ def _is_rounded_so(builder: IntegerBuilder, number: int, total: Sum, wanted: _Co
 
 
 def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, Array]:
-    """The only term with its bias added as integers, and what is added that is not an integer.
+    """The only term with its bias added as integers, and the part of the bias that is not an integer.
 
     For each element of a long sum, a bias that is not an integer is rounded to one, in steps of up to 1/4096 of the
     sum's.

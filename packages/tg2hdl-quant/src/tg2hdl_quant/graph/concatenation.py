@@ -31,7 +31,7 @@ def split_concatenations(graph: TensorGraph) -> TensorGraph:
 
 
 def _concatenation(graph: TensorGraph, node: TensorNode) -> tuple[list[TensorNode], list[int]]:
-    """Parts that a quantized tensor is joined of, and what moves their elements afterwards."""
+    """Nodes that move the elements of a concatenated tensor after it is quantized, and its parts."""
     moves, number = [], node.sources[0]
     while graph.nodes[number].op in ("reshape", "permute"):
         moves.append(graph.nodes[number])
@@ -53,7 +53,7 @@ def _parts(graph: TensorGraph, number: int) -> list[int]:
 
 
 def _is_enumerated(graph: TensorGraph, parts: list[int]) -> bool:
-    """Whether every code beside constants is compared with that of the file: there are only a few of one tensor."""
+    """Whether every code except constants is compared with that of the file: there are only a few of one tensor."""
     nodes = [graph.nodes[p] for p in parts]
     found = []
     for node in nodes:

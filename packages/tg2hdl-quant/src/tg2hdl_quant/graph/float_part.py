@@ -73,7 +73,7 @@ class FloatPart:
         return self._known[number]
 
     def value(self, number: int) -> Value:
-        """The float node, whose elements are what they are."""
+        """The float node, without scale."""
         return Value(self.node(number), np.ones(()), 0, 0)
 
     def quantized(self, source: int, q: Quantizer, dtype: DType, name: str) -> int:

@@ -1,6 +1,6 @@
-"""An imported graph beside the float graph of the file: each layer on the same codes, each rounding next to its ties.
+"""Compares an imported graph with the file's float graph: each layer on the same codes, each rounding near its ties.
 
-Every quantizer is cut: what reads its codes reads telling ones in both graphs, so that each layer is compared by itself
+Every quantizer is cut: its readers get the same telling codes in both graphs, so that each layer is compared by itself
 and differences do not add up.  Few sums of such codes lie next to a tie, so roundings are also given these sums.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["Cut", "Rounding", "check_import", "check_roundings"]
 
 Array = npt.NDArray[Any]
 KINDS = ("uniform", "zero", "near zero", "corners")
-"""Codes of the quantizers; of ``zero`` the value is zero, so that only what is added is left."""
+"""Codes of the quantizers; of ``zero`` the value is zero, so that only the added terms are left."""
 _ELEMENTS, _ELEMENTS_IF_FULL = 4, 200
 """Elements of each kind and layer at the ends of axes, and as many anywhere."""
 _MOST, _MOST_IF_FULL = 1 << 20, 1 << 26

@@ -209,7 +209,7 @@ class ImportLowering:
         return found[0]
 
     def _integer_form(self, number: int, name: str, kernel: LayerKernel) -> tuple[int, Requantization] | None:
-        """Codes of a quantizer by the form of what it quantizes: a function of one tensor, or a sum."""
+        """Codes of a quantizer by the form of its operand: a function of one tensor, or a sum."""
         node = self.graph.nodes[number]
         quantizer, source = node.arg, node.sources[0]
         low, high = quantizer.low, quantizer.high

@@ -29,7 +29,7 @@ class QuantizeOptions:
     layers : mapping of str to int
         Width of the weights of single layers by name, as the report names them.
     float_layers : tuple of str
-        What is computed in float: layers by their name in the report, or operations by their method, such as
+        Parts that are computed in float: layers by their name in the report, or operations by their method, such as
         ``softmax`` or ``layernorm``.
     allow_float : bool
         Whether operations without an integer form are computed in float, or refused.
@@ -56,8 +56,8 @@ class QuantizeOptions:
         32 would cost precision.
     activations : {"symmetric", "affine"}
         ``affine``: the codes (of 8 bits or fewer) of tensors with negative values that only layers with weights read
-        span what samples had, with a zero point that the biases of those layers take up.  ``symmetric``: as many codes
-        below zero as above.
+        span the range of the samples, with a zero point that the biases of those layers take up.  ``symmetric``: as
+        many codes below zero as above.
     internal_bits : int
         Width of tensors that feed no contraction, such as operands of sums and elementwise products (bits, 8 to 16).
     output_bits : int
@@ -69,7 +69,7 @@ class QuantizeOptions:
         Name of a registered method, such as ``cross-layer``: channels between layers have scales of their own, which
         the weights that read them take up.
     bias_correction : bool
-        Add to each output channel of a layer what rounding of its weights took from its mean on the samples.
+        Correct each output channel of a layer for the shift of its mean on the samples by the rounding of weights.
     input_scales : {"auto", "one"}
         ``auto``: the features of a two-dimensional input that only layers with weights read have a scale and an offset
         each where the largest range is 8 times the median or more; the weights take them up.  ``one``: one scale for

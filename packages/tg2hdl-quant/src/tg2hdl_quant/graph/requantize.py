@@ -239,7 +239,7 @@ def _by_multiplier(
     for term, factor in zip(terms, factors, strict=True):
         node = term.node
         if dropped:
-            # The sum may be wider than what is left of it.
+            # The sum may be wider than its shifted result.
             whole = builder.fitting(-term.reach, term.reach, where, dtype.bit_width)
             node = builder.cast(builder.shifted(builder.cast(node, whole), dropped), dtype)
             if term.reach >> dropped < 1 << 15:

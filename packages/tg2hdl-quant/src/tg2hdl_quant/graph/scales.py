@@ -119,7 +119,7 @@ class ChosenScales:
         return np.asarray(registry().call(self._equalize, "equalize", activations, weights))
 
     def affine(self, number: int, bits: int) -> tuple[Array, Array, int]:
-        """Scale, value of code 0, and the largest code, so that the codes span what samples had, and zero has one."""
+        """Scale, value of code 0, and the largest code: the codes span the range of the samples, and zero has one."""
         observed = self._observed[number]
         smallest, largest = self._range_of(observed, bits)
         smallest, largest = min(smallest, 0.0), max(largest, 0.0)

@@ -1,7 +1,7 @@
 """How each node of a float graph becomes integers, and who needs it how wide.
 
 A node is *stored* when it becomes a tensor of narrow integers: inputs, operands of contractions and products, indexes
-of tables, what several nodes read, outputs.  Everything between stored nodes is one sum with a scale for each term.
+of tables, nodes with several readers, outputs.  Everything between stored nodes is one sum with a scale for each term.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Plan:
     graph : TensorGraph
         Nodes that are computed in float have the operation ``float``.
     roles : dict of int to set of str
-        Stored nodes with what their readers are: ``operand`` of a contraction, index of a ``table``, ``internal`` or
+        Stored nodes with the kinds of readers: ``operand`` of a contraction, index of a ``table``, ``internal`` or
         ``output``; ``float`` where float arithmetic reads a node of float arithmetic or an input.
     functions : dict of int to ScalarFunction
         Nodes that are computed as a function of another.
@@ -211,7 +211,7 @@ def _bias(graph: TensorGraph, readers: list[list[int]], number: int) -> int | No
 
 
 def _uses(plan: Plan) -> list[int]:
-    """Readers of each node when functions read only what they are a function of."""
+    """Readers of each node when functions read only their arguments."""
     graph = plan.graph
     uses = [0] * len(graph.nodes)
     wanted = set(graph.outputs)
@@ -231,7 +231,7 @@ def _store(plan: Plan, number: int, role: str) -> None:
 
 
 def _demand(plan: Plan, number: int) -> None:
-    """Store what a stored node reads."""
+    """Store the operands of a stored node."""
     graph = plan.graph
     node = graph.nodes[number]
     kind = plan.kind(number)

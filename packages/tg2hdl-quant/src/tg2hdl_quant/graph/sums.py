@@ -273,7 +273,7 @@ class Sums:
         return np.asarray(node.arg) if node.op == "const" else None
 
     def _chosen(self, number: int) -> Sum | None:
-        """Maxima, and a choice between a tensor and what is below all of its values."""
+        """Maxima, and a choice between a tensor and a value below all of its elements."""
         node = self._graph.nodes[number]
         if node.op == "max":
             value = self._plain(node.sources[0])

@@ -64,7 +64,7 @@ class WeightRounding:
         """
         rank = len(shape)
         if self._name == "nearest" or any(weights.shape[a] != shape[a] for a in axes):
-            # Weights that repeat along what is summed are not a matrix.
+            # Weights that repeat along a summed axis are not a matrix.
             return np.asarray(np.clip(np.rint(weights / scale), -limit, limit))
         node = self._graph.nodes[operand]
         sizes = (1,) * (rank - len(node.shape)) + node.shape

@@ -211,7 +211,7 @@ class Builder:
         found = operand
         for bit in reversed(range(width_of(offset))):
             amount = stride << bit
-            # What the smaller offsets that follow can still reach.
+            # The bits that the smaller offsets that follow can still reach.
             needed = min(total, width + stride * ((1 << bit) - 1)) if bit < 32 else total
             condition = part(offset, bit, 1)
             if amount >= width_of(found):

@@ -19,7 +19,7 @@ def merge_decoders(design: Design) -> None:
     """Replace comparisons with constants by the bits of ``1 << word``, in place.
 
     Only where the bits become neighbours in a word: comparisons for the lanes of a loop stay, so that the lanes are
-    alike.  Where the word has them in the reverse order, they are those of ``top >> word``, so that what follows can be
+    alike.  Where the word has them in the reverse order, they are those of ``top >> word``, so that later nodes can be
     computed on whole words.
     """
     nodes = design.nodes
@@ -82,7 +82,7 @@ def _place(design: Design, users: dict[int, list[tuple[int, int]]], number: int)
 
 
 def _order(places: dict[int, tuple[int, int] | None]) -> int:
-    """Return how many values are beside the following one in a word; negative when greater ones have lower places."""
+    """Return how many values are next to the following one in a word; negative when greater ones have lower places."""
     votes = 0
     for value, here in places.items():
         following = places.get(value + 1)

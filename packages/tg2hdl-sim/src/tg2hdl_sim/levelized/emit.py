@@ -18,7 +18,7 @@ __all__ = ["emit"]
 MOST_LOCAL = 128
 """Registers that may be variables while edges run, so that the compiler keeps the busiest in machine registers."""
 AT_A_TIME = 2
-"""Edges in one pass of the loop then: what only moves between registers changes its name instead."""
+"""Edges in one pass of the loop then: a value that only moves between registers changes its name instead."""
 MOST_WATCHED = 16
 """Statements that give a port's value, which are repeated where a run checks it after every edge."""
 

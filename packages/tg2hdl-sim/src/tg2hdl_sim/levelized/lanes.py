@@ -153,7 +153,7 @@ class _Colours:
         return False
 
     def _reads(self) -> list[list[int]]:
-        """Return what each node and each segment reads, by their places among all of them."""
+        """Return the operands of each node and each segment, by their places among all of them."""
         nodes, places = self.design.nodes, {n: place for place, n in enumerate(self.order)}
         found = [[places[s] for s in self.sources[n]] for n in self.order]
         for place, n in enumerate(self.order):
@@ -202,7 +202,7 @@ class _Colours:
 
 def _order_lanes(design: Design, nodes: list[list[int]], segments: list[list[int]]) -> None:
     """Sort the members of each group so that lane i reads lane i of its operands, where that is possible."""
-    # Segments of memories are members as well, with negative numbers: reads use them, and they use what is written.
+    # Segments of memories are members as well, with negative numbers: reads use them, and they use the writes.
     groups = [*nodes, *([-2 - segment for segment in group] for group in segments)]
     group_of = {member: k for k, group in enumerate(groups) for member in group}
     inputs = _inputs(design)
@@ -246,7 +246,7 @@ def _order_lanes(design: Design, nodes: list[list[int]], segments: list[list[int
 
 
 def _inputs(design: Design) -> Callable[[int], list[int]]:
-    """Return the function that gives what a node or a segment of a memory depends on."""
+    """Return the function that gives the dependences of a node or a segment of a memory."""
     written: defaultdict[int, list[int]] = defaultdict(list)
     for write in design.writes:
         for operand in (write.address, write.data, write.enable):

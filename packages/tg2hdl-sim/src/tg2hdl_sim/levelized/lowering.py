@@ -85,7 +85,7 @@ class _Library:
     """The modules of a design, lowered once for each set of constants at their inputs.
 
     A module with a combinational path from an input to an output is not here: bits that it packs into one word may be
-    on a path of the design through both of them.  A small one neither: it passes words on, and what reads them decides
+    on a path of the design through both of them.  Nor is a small one: it passes words on, and their readers decide
     where they are cut.
 
     Attributes

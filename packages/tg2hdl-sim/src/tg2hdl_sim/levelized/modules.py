@@ -42,7 +42,7 @@ class ModuleWords:
     Attributes
     ----------
     inputs : list of InputWord
-        What each input word is a part of.
+        The larger word that each input word is a part of.
     """
 
     def __init__(self, design: Design) -> None:

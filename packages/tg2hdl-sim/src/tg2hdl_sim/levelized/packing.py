@@ -151,7 +151,7 @@ class _Packer:
                 self.registers[design.origins[number][0], number in varying].append(number)
                 self.inputs[number, 0] = (_bit(node.ins[0], 0),)
 
-    # What becomes a word
+    # Bits that become a word
 
     def plan(self) -> _Plan:
         plan = _Plan()
@@ -217,7 +217,7 @@ class _Packer:
             )
             yield key, first
 
-    # What does not pay
+    # Packing that does not pay
 
     def refuse(self, plan: _Plan) -> bool:
         """Take nodes out of the packing that cost more than they save; returns whether there were any.

@@ -150,7 +150,7 @@ class Phase:
         self.lines.extend(loop.after)
 
     def _enter(self, lanes: int, operands: Iterable[Lifted]) -> _Loop | None:
-        """Return the loop for a statement, None for a statement outside; what it reads is computed before it."""
+        """Return the loop for a statement, None for a statement outside; its operands are computed before it."""
         loop = self.loops.get(lanes) if lanes > 1 else None
         for operand in operands:
             for ref in refs(operand):
@@ -246,7 +246,7 @@ class Phase:
         return self.x.narrow(text, unit.element, unit.bits) if unit.varies else text
 
     def _moved(self, unit: Unit) -> str | None:
-        """Return what a varying register copies, when that is another one of the same form."""
+        """Return the register that a varying one copies, if both have the same form."""
         (following,) = unit.ins
         if not unit.varies or len(following) != 1:
             return None
@@ -292,7 +292,7 @@ class Phase:
                         self._close(reader)
         loop = self._enter(unit.lanes, [following])
         if delayed is not None and delayed.lanes not in self.loops:
-            delayed = None  # it ended with what the next value needs
+            delayed = None  # it ended with the operands of the next value
         type_ = x.type_of(unit.bits, unit.varies)
         # A short element that the word fills gets its form when it is read.
         form = "d" if unit.vector and unit.element[1:] == str(unit.width) else unit.form

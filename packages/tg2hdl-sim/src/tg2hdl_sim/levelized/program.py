@@ -1,4 +1,4 @@
-"""From nodes to units, of which the generated code consists."""
+"""From nodes to the units that make up the generated code."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _number_values(design: Design) -> bool:
 
 
 def _share_conditions(design: Design, number: int, alone: set[int]) -> None:
-    """Drop what the condition of a multiplexer decides in the multiplexers before it.
+    """Drop alternatives of earlier multiplexers that the condition of a multiplexer rules out.
 
     ``g ? (c ? a : v) : v`` with ``v = g ? y : x`` is ``g ? (c ? a : y) : x``: assignments one after the other under one
     enable, as counters have them.

@@ -6,8 +6,8 @@ In the tests of a plugin::
     def test_my_engine(check, tmp_path):
         check(my_plugin.tg2hdl_simulators()[0], tmp_path)
 
-Every check compares with Amaranth's own simulator or with numbers that follow from the design.  What an engine cannot
-do it refuses with a `Tg2hdlError`; a check of what it may refuse says so.
+Every check compares with Amaranth's own simulator or with numbers that follow from the design.  An engine refuses
+unsupported designs with a `Tg2hdlError`; a check whose design it may refuse says so.
 """
 
 from __future__ import annotations

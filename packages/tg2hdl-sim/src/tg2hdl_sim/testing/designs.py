@@ -226,7 +226,7 @@ class RandomDesign(wiring.Component):
             m.d.comb += [write.addr.eq(pick()), write.data.eq(pick()), write.en.eq(pick()[0])]
             second = bank.write_port()
             m.d.comb += [second.addr.eq(pick()), second.data.eq(pick()), second.en.eq(pick()[0])]
-            # Beyond the depth, what a transparent port shows of a write is undefined.
+            # Beyond the depth, the value that a transparent port shows for a write is undefined.
             transparent = bank.depth == 8 and rng.random() < 0.7
             read = bank.read_port(transparent_for=(write,) if transparent else ())
             m.d.comb += [read.addr.eq(pick()), read.en.eq(pick()[0])]

@@ -36,7 +36,7 @@ class OpDef:
         `tg2hdl_ir.ops.TypeClass` for an open set), or None when the operands do not fit.
     evaluate : Factory
         Golden evaluation ``(operands: tuple[ndarray, ...], operand dtypes, result dtype) -> ndarray``, elementwise and
-        bit for bit what the hardware gives.
+        bit for bit equal to the hardware.
     description : str
         One line for `tg2hdl plugins list`.
     """
@@ -222,8 +222,8 @@ class PassDef:
     before, after : str
         Name of a rewrite of the same stage, built-in or of a plugin, before or after which it runs.
     exclusive : bool
-        Of one that proposes: whether it is left out for a kernel of which an earlier exclusive one of its stage has
-        made a form.  The built-in ones of the stage ``forms`` are.
+        For a pass that proposes: whether it is skipped for a kernel for which an earlier exclusive pass of its stage
+        has proposed a form.  The built-in passes of the stage ``forms`` are exclusive.
     """
 
     name: str
@@ -268,7 +268,7 @@ class OnnxOperatorDef:
     since_version : int
         First version of the operator set with this meaning.
     constants : tuple of int
-        Positions of inputs that decide shapes or what is computed: they come as numpy arrays, and a model in which
+        Positions of inputs that decide shapes or the computation: they come as numpy arrays, and a model in which
         they depend on data is refused.
     priority : int
         A definition that replaces a built-in one has a positive priority.
@@ -306,11 +306,11 @@ class QuantizerDef:
     round_weights : Factory, optional
         ``(weights, scale, limit, inputs) -> codes``: whole numbers within ``+-limit`` for weights of shape (groups,
         outputs, terms), with `scale` of shape (groups, outputs, 1), or of one for each weight with `group=`; `inputs`
-        are what the weights were multiplied with on samples, of shape (groups, rows, terms).  Deterministic.
+        are the factors of the weights on samples, of shape (groups, rows, terms).  Deterministic.
     equalize : Factory, optional
-        ``(activations, weights) -> factors``: what each channel between layers is divided by, and the weights that read
-        it multiplied with; from the largest magnitudes of each channel on samples and of those weights.  Positive,
-        deterministic.
+        ``(activations, weights) -> factors``: a channel between layers is divided by its factor, and the weights that
+        read it are multiplied with it.  The arguments are the largest magnitudes of each channel on samples and of
+        those weights.  Positive, deterministic.
     """
 
     name: str

@@ -41,7 +41,7 @@ class Fit:
     lines : tuple of str
         The figures for a reader, with the errors to expect.
     hint : str
-        What would make it fit; empty when it does.
+        A way to make it fit; empty when it does.
     """
 
     part: str
@@ -73,7 +73,7 @@ def check_weights_fit(program: ProgramIR, part: str) -> None:
     Raises
     ------
     CapacityError
-        With the figures, and what would help.
+        With the figures, and a way out.
     """
     chosen = part_named(part)
     bits = sum(b.depth * b.dtype.bit_width for b in _weights(program))

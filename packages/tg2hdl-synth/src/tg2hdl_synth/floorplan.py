@@ -100,7 +100,7 @@ def anchor(netlist: dict[str, Any], floorplan: Floorplan, places: Mapping[str, l
         pattern that matches a cell counts.  Cells of earlier patterns choose first; cells that no pattern matches are
         left to the placer.
     places : mapping of str to list of str
-        What `sites` returns; each kind has a site for each of its cells.
+        The result of `sites`; each kind has a site for each of its cells.
     """
     module = top_module(netlist)
     positions = [_position(site) for names in places.values() for site in names]

@@ -73,7 +73,7 @@ def synthesize(
     DesignTooLargeError
         When the part has not enough cells; `partial` holds the utilization.
     SynthesisError
-        When a tool fails; `partial` holds what was made before.
+        When a tool fails; `partial` holds the results of the tools before it.
     ToolMissingError
         When a wheel is not installed.
     InputError

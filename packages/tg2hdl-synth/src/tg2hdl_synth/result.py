@@ -51,7 +51,7 @@ class SynthesisResult:
     cells : dict of str to int
         Cells by kind before place and route: ``comb`` (LUT sites with carries), ``ff``, ``dsp``, ``bram``.
     by_kernel : dict of str to dict
-        The same for each kernel; what is shared (memory ports, host ports) is under ``shared``.
+        The same for each kernel; shared parts (memory ports, host ports) are under ``shared``.
     by_memory : dict of str to int
         Block RAMs of each buffer.
     runs : tuple of PlaceAndRoute
@@ -63,7 +63,7 @@ class SynthesisResult:
     folder : path
         Files of the tools.
     estimate : Estimate, optional
-        What was predicted.
+        The prediction.
     notes : tuple of str
         Remarks for the report.
     """

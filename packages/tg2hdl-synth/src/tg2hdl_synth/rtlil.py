@@ -57,7 +57,7 @@ class Memory:
 
 @dataclass
 class Module:
-    """A module: what the text declares, in its order, without the contents of processes."""
+    """A module: the declarations of the text, in its order, without the contents of processes."""
 
     name: str
     attributes: dict[str, Constant]

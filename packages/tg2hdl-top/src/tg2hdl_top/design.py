@@ -90,7 +90,7 @@ class Design:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Design:
-        """Read what `to_json` wrote.
+        """Read a text that `to_json` wrote.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Whether the parts of a design that was read fit each other: its checksum may have been made anew.
 
-The kernels keep the rules of the IR, and the program, the plans and the memories name only what there is.  Plans
-compute their kernels: operations follow from them, and planned kernels are evaluated beside those of the program.
+The kernels keep the rules of the IR, and the program, the plans and the memories name only existing parts.  Plans
+compute their kernels: operations follow from them, and planned kernels are compared with those of the program.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tg2hdl_top.validation.states import steps
 __all__ = ["check_parts"]
 
 MOST = 200_000_000
-"""Statements of a program above which its plans are not evaluated beside its kernels."""
+"""Largest number of executed statements of a program whose plans are evaluated and compared with its kernels."""
 
 HINT = "compile the model again, or copy the file again"
 

@@ -75,7 +75,7 @@ def _narrowed(
     *,
     by_comparison: bool = False,
 ) -> dict[int, Interval]:
-    """Narrow the types of temporaries in `storage`; returns the range of what is stored in each buffer of integers.
+    """Narrow the types of temporaries in `storage`; returns the range of the values in each buffer of integers.
 
     `by_comparison` is that of `RangeAnalysis`.
     """

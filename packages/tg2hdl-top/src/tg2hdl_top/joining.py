@@ -54,7 +54,7 @@ def join_kernels(
     InputError
         When kernels are missing, connected buffers differ, or a connection names an unknown one.
     ValidationError
-        When a plan of `plan_kernel` does not compute what its kernel does, unless ``options.validate`` is ``"off"``.
+        When a plan of `plan_kernel` does not compute its kernel's results, unless ``options.validate`` is ``"off"``.
     """
     if not plans:
         raise InputError("a design needs at least one kernel", hint="give at least one compiled kernel")

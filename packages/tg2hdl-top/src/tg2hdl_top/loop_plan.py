@@ -1,4 +1,4 @@
-"""Decides the loop of a design: its output, its input, what counts, and how long a turn takes."""
+"""Decides the loop of a design: its output, its input, its counter, and how long a turn takes."""
 
 from __future__ import annotations
 

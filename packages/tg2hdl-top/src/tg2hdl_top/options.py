@@ -29,7 +29,7 @@ class CompileOptions(LowerOptions):
         Weights are the contents of read-only memories, or are written through host ports at run time, or are in memory
         outside the chip as far as they do not fit in `on_chip_bits`.
     ports : tuple of str
-        Kinds of host ports; each serves what it can of what earlier ones leave.
+        Kinds of host ports; each serves the buffers that it can and no earlier one serves.
     schedule : str
         Policy for when kernels start: ``serial`` runs one after the other, ``overlap`` starts each at a fixed time, as
         soon as the words that it reads are there, and orders their steps for it, ``dataflow`` starts runs at a fixed
@@ -51,23 +51,23 @@ class CompileOptions(LowerOptions):
     share_memories : bool
         Whether buffers that are not needed at the same time share block RAMs; neither results nor cycles change.
     host_state : bool
-        Whether host ports with a register map read and write what runs update in place.  Without it equal layers that
-        have state of their own can be one core: the host reaches one buffer of an array.
+        Whether host ports with a register map read and write the state, which runs update in place.  Without it equal
+        layers that have state of their own can be one core: the host reaches one buffer of an array.
     on_chip_bits : int, optional
         Bits of block RAM on the chip; ``weights="external"`` needs them.  A memory takes whole blocks, each with as
         many bits per word as the family has.
     memory_port : str
         Port to memory outside the chip: ``axi4``, ``wishbone`` (classic bursts), ``wishbone-pipelined``.
     memory : ExternalMemory, optional
-        That memory, for the prediction of cycles and for simulation, and the width and bursts of its port; what the
-        port assumes unless given.
+        Model of that memory, for the prediction of cycles and for simulation, and the width and bursts of its port;
+        the port's defaults unless given.
     validate : {"auto", "full", "each", "off"}
         Whether the design is compared with the program that it was made of: both are evaluated on inputs that tell them
-        apart, bit for bit.  ``auto`` does as much as takes little time beside the compilation, ``full`` compares
+        apart, bit for bit.  ``auto`` does as much as takes little time next to the compilation, ``full`` compares
         everything, ``each`` also evaluates after each rewrite, which takes several times as long.  The variable
         ``TG2HDL_VALIDATE`` replaces ``auto``.
     validate_keep : str, optional
-        Folder for both forms of what a rewrite made wrong, and the inputs that show it.
+        Folder for a wrong rewrite: the program or kernel before and after it, and the inputs that show the difference.
     loop : Loop or bool
         Whether the design feeds its output back to its input by itself, run after run, until a value, a number of
         results or the end of a counter; for `Accelerator.generate` and `Device.generate`.
@@ -117,7 +117,7 @@ class CompileOptions(LowerOptions):
 
     @property
     def validation(self) -> str:
-        """How the design is validated, with what the environment says."""
+        """How the design is validated, after the environment variable."""
         given = os.environ.get(VALIDATE_VARIABLE, "") if self.validate == "auto" else ""
         if given and given not in VALIDATIONS:
             raise InputError(

@@ -318,7 +318,7 @@ def _of_one_layout(
     known: dict[int, BufferLayout],
     choose: Callable[[dict[int, BufferLayout]], LaneChoice],
 ) -> LaneChoice:
-    """Choose again for slots whose memories have one layout, as a core reads what it wrote in its last run."""
+    """Choose again for slots whose memories have one layout, as a core reads the results of its last run."""
     trials = []
     for layout in {choice.layouts[idx].merged(): None for idx in same}:
         trial = choose(known | {idx: BufferLayout(layout) for idx in same})
@@ -331,7 +331,7 @@ def _of_one_layout(
 def _program_cost(
     program: ProgramIR, choices: dict[int, LaneChoice], layouts: dict[int, Layout]
 ) -> tuple[int, int]:
-    """Cycles of all steps and of what follows the last one, and their memory demand."""
+    """Cycles of all steps and after the last one, and their memory demand."""
     cycles = sum(choice.cycles + choice.fill for choice in choices.values())
     demand = 0
     for number, choice in choices.items():

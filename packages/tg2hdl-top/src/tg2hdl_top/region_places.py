@@ -25,7 +25,7 @@ _STRIDES = 8
 
 
 class RegionPlaces:
-    """Places of the buffers of a design, of which those that are needed at the same time have different words."""
+    """Places of the buffers of a design; buffers that are needed at the same time have different words."""
 
     def __init__(self, design: Design) -> None:
         self.design = design

@@ -24,7 +24,7 @@ class RunLoop(Component):
     shape : HostShape
         With a loop.
     buffers : mapping of str to HostBuffer
-        What the host reaches, through any port.
+        Buffers that the host reaches, through any port.
 
     Members
     -------

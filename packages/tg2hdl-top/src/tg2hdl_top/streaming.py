@@ -176,7 +176,7 @@ class StreamingHost:
         return not self.starts or cycle - self.starts[-1] >= reading
 
     def _write(self, ports: Ports) -> None:
-        # Where runs do not overlap the host writes while the design is idle, after it has read what it may overwrite.
+        # Where runs do not overlap the host writes while the design is idle, after reading words that it may overwrite.
         waits = not self.design.sequencer.interval and len(self.starts) > len(self.outputs)
         for number in self.design.memories:
             memory = self.design.memory(number)

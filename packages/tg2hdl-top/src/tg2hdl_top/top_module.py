@@ -195,7 +195,7 @@ class TopModule(Component):
         return m
 
     def _add_stream(self, m: Module, sequencer: Any) -> Any:
-        """Memory port and loader of tiles; returns what writes the memories."""
+        """Memory port and loader of tiles; returns the writer of the memories."""
         plan, port = self.design.external, self.memory_port
         if plan is None or port is None:
             return None
@@ -231,7 +231,7 @@ class TopModule(Component):
         return loader.arrays
 
     def _add_loop(self, m: Module, host: Any, sequencer: SequencerComponent) -> RunLoop | None:
-        """What starts runs by itself: the output and the input are its own while it does."""
+        """The loop that starts runs by itself: the output and the input are its own while it does."""
         plan = self.design.loop
         if plan is None:
             return None
@@ -337,7 +337,7 @@ class TopModule(Component):
         raise AssertionError("every host port member is served")
 
     def _host_of(self, memory: MemoryPlan, member: str) -> Any:
-        """Interface of the host to a buffer, or of what shares it with the host."""
+        """Interface of the host to a buffer, or of the part that shares it with the host."""
         return self._shared.get((memory.name, member)) or self._port_of(memory.name, member)
 
     def _port_of(self, buffer: str, member: str) -> Any:

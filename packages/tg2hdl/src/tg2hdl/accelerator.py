@@ -39,7 +39,7 @@ class Accelerator(CompiledModel):
 
     @shows_progress("estimating")
     def fits(self, part: str = "ecp5-45k") -> Any:
-        """Whether the design fits a part, with the figures and what would help; see `tg2hdl_synth.design_fits`.
+        """Whether the design fits a part, with the figures and a way out; see `tg2hdl_synth.design_fits`.
 
         Without synthesis: memories are known from the plan, the rest is an estimate whose error is stated.
         """
@@ -171,7 +171,7 @@ class Accelerator(CompiledModel):
             Name of a board (``tg2hdl plugins list --kind board``), or ``module:Class`` of a platform of Amaranth with
             open tools and a serial line; only for the simulation when absent.
         clock : float, optional
-            MHz of the board's PLL; what the design reaches when absent.
+            MHz of the board's PLL; the design's maximum when absent.
         baud : int, optional
             Bits per second of the board's serial line; the fastest usual one of its bridge when absent.
         vectors : int

@@ -82,7 +82,7 @@ class CompiledModel:
 
     @cached_property
     def _simulated_top(self) -> TopModule:
-        """The hardware with what is around it in a simulation: memory outside the chip."""
+        """The hardware with its surroundings in a simulation: memory outside the chip."""
         return TopModule(self.design, simulates_memory=True) if self.design.streams_weights else self.top
 
     @property
@@ -141,7 +141,7 @@ class CompiledModel:
     ) -> SimulationResult:
         """Run on simulated hardware, cycle by cycle.
 
-        The simulation stays open for further calls: what the model updates in place continues from the run
+        The simulation stays open for further calls: the model's state continues from the run
         before, until `reset`.  ``engine="auto"`` selects the engine that finishes first, given the cycles simulated so
         far: a loop over many inputs switches to a compiled engine.
 
@@ -232,7 +232,7 @@ class CompiledModel:
     def golden(self, *inputs: Any, codes: bool | None = None, **variables: int) -> Any:
         """Bit-exact result in software, in the model's shape and dtype.
 
-        What the model updates in place continues from the run before, as it does in `simulate`; see `reset`.
+        The model's state continues from the run before, as it does in `simulate`; see `reset`.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class CompiledModel:
     ) -> Iterator[Any]:
         """Results that are fed back: each output is the input of the next run, and a variable counts the runs.
 
-        What the model updates in place continues from the runs before; call `reset` to start over.  A design with a
+        The model's state continues from the runs before; call `reset` to start over.  A design with a
         loop, compiled with ``CompileOptions(loop=True)``, starts the runs from the last of `first` on by itself.  It
         runs ahead of the results that are taken, at most as far as `stop` and `limit` say; otherwise the host starts
         each run.
@@ -293,7 +293,7 @@ class CompiledModel:
         Returns
         -------
         iterator
-            Of what the model returns, run by run.
+            The model's results, run by run.
 
         Raises
         ------
@@ -330,7 +330,7 @@ class CompiledModel:
 
     @property
     def _loops(self) -> bool:
-        """Whether the results of a loop on the chip are what `generate` gives."""
+        """Whether the results of a loop on the chip are those of `generate`."""
         return self._model is None or self.gives_codes
 
     def reference(self, *inputs: Any, codes: bool | None = None, **variables: int) -> Any:
@@ -379,7 +379,7 @@ class CompiledModel:
     def state(self) -> State:
         """The state, which the model updates in place, by the names of its tensors: ``state["cache"]``.
 
-        Reading gives what the last run of `simulate` or `golden` left, or the first contents; writing is for the next
+        Reading gives the state after the last run of `simulate` or `golden`, or the first one; writing is for the next
         run of both.  See `State`.
         """
         return State(state_tensors(self.captured, self.design), self._read_state, self._write_state)
@@ -400,7 +400,7 @@ class CompiledModel:
 
     @in_turn
     def reset(self) -> None:
-        """Start over: `simulate` and `golden` forget what runs before them updated in place."""
+        """Start over: `simulate` and `golden` forget the state of earlier runs."""
         self._state.clear()
         self._written.clear()
         self._last = None

@@ -33,7 +33,7 @@ class MemoryEntry:
     name : str
         Of the buffer in the model.
     role : {"input", "weight", "temporary", "output", "state", "external"}
-        ``state`` is what runs update in place and continue from; ``external`` is a memory in which tiles of weights
+        ``state`` is updated in place by runs and kept between them; ``external`` is a memory in which tiles of weights
         from outside the chip take turns.
     shape : tuple of int
     dtype : str

@@ -1,4 +1,4 @@
-"""Files with models: what ``tg2hdl compile FILE[:NAME]`` reads, by the front ends that plugins register."""
+"""Files with models, as ``tg2hdl compile FILE[:NAME]`` reads them, by the front ends that plugins register."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def quantize(
     batched : bool
         Whether to add that axis; without, the model gets exactly ``samples[i]``.
     sequences : bool
-        Whether the samples are the steps of one sequence, in their order: what the model updates in place is carried
+        Whether the samples are the steps of one sequence, in their order: the model's state is carried
         from sample to sample.  Its state becomes integers that stay in the design, and
         ``report.error_by_position`` of the result has the error at each step.
     bits : int or mapping of str to int, optional
@@ -62,8 +62,8 @@ def quantize(
         single layers by the names of the report, as the option `layers`.
     weights, activations : int, optional
         A preset such as ``weights=9, activations=16``: widths of both (the options `weight_bits` and `bits`), and a
-        scale of any value for each row of the weights (``requantization="multiplier"``) unless that is given.  Nine
-        bits cost an ECP5 what eight cost.  Further `group` gives groups of a row scales of their own, and
+        scale of any value for each row of the weights (``requantization="multiplier"``) unless that is given.  On
+        an ECP5 nine bits cost the same as eight.  Further `group` gives groups of a row scales of their own, and
         ``weight_rounding="compensated"`` rounds weights together.  `activations` may also be the option of that name,
         ``symmetric`` or ``affine``.
     labels : array of int, optional

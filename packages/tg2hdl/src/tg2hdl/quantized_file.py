@@ -73,7 +73,7 @@ def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
 
 
 def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
-    """Read what `save_quantized` wrote.
+    """Read a file that `save_quantized` wrote.
 
     Raises
     ------

@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 class QuantizedModel:
     """A model in integers; made by `tg2hdl.quantize`.
 
-    Called with the integers of `quantize_input` as Tensors it gives integers, and is what `tg2hdl.compile` compiles.
+    Called with the integers of `quantize_input` as Tensors it gives integers; `tg2hdl.compile` compiles it.
     Called with a float array it quantizes on the host, runs in numpy, and gives the values of the outputs.
 
     Attributes

@@ -40,9 +40,9 @@ class SimulatedModel:
     tensors : mapping of str to StateTensor
         The state.
     restored : callable
-        What the model returns, for the contents of the output buffers and whether they stay codes.
+        Gives the model's result for the contents of the output buffers; a flag tells whether they stay codes.
     loops : bool
-        Whether the loop of the design gives what the model returns: not where that is converted from codes.
+        Whether the loop of the design gives the model's results: not where these are converted from codes.
     """
 
     captured: CapturedProgram
@@ -117,7 +117,7 @@ class Session:
 
     @in_turn
     def continue_from(self, other: Session) -> None:
-        """Take over the runs of another session and what its memories keep."""
+        """Take over the runs of another session and the contents of its memories."""
         self.runs = other.runs
         self._simulation.restore(other._simulation.kept())
 
@@ -275,7 +275,7 @@ class Session:
         Returns
         -------
         list of (result, ndarray)
-            What the model returns, and the output that is fed back.
+            The model's result, and the output that is fed back.
         """
         model, started = self._model, time.perf_counter()
         named, all_values = model.bind(value), model.values(value, **values)

@@ -42,7 +42,7 @@ example_inputs = (np.zeros((1, 8), np.int8),)
 def model(x):
     return (x.cast("int32") @ weight.cast("int32")).relu()
 """
-"""What sections are tried on."""
+"""Model on which report sections are tried."""
 _VOID = {
     "br",
     "hr",
@@ -176,7 +176,7 @@ class _Page(HTMLParser):
         self.fault = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element, and what it loads."""
+        """Note an element, and the files that it loads."""
         if tag not in _VOID:
             self.open.append(tag)
         for name, value in attrs:

@@ -38,7 +38,7 @@ __all__ = ["Bitstream", "BoardComponent", "baud_for", "build_bitstream", "check_
 _USUAL = (2_000_000, 1_000_000, 921_600, 500_000, 460_800, 230_400, 115_200)
 _BAUDS = (12_000_000, 6_000_000, 4_000_000, 3_000_000, *_USUAL)
 _FASTEST = 2_000_000
-"""Bits per second of a serial line of which nothing is known."""
+"""Bits per second of a serial line without a known limit."""
 _NEAR = 0.9
 """Share of the wanted clock that is enough for a faster serial line: the line limits small designs."""
 _TOLERANCE = 0.01
@@ -179,7 +179,7 @@ def build_bitstream(
 ) -> Bitstream:
     """Build a bitstream; the clock is that which the design reaches, unless it is given.
 
-    Each run aims at what the one before reached, until a clock holds and no much faster one is to be expected.
+    Each run aims at the clock that the one before reached, until a clock holds and a much faster one is unlikely.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def build_bitstream(
             limit = result.limit
         if clock is not None or (best is not None and missed):
             break
-        # The next run differs: aim a little below what this one reached.
+        # The next run differs: aim a little below the clock of this one.
         wanted = result.fmax * (1 - 0.02 * run)
     if best is None:
         raise SynthesisError(
@@ -276,7 +276,7 @@ def _clock(design: Design, board: BoardDef, wanted: float | None) -> float | Non
 
 
 def _check_fits(design: Design | BoardComponent, board: BoardDef, progress: Callable[[str], None]) -> None:
-    """Refuse before place and route what surely does not fit: memories are known, cells are an estimate."""
+    """Refuse a design before place and route if it surely does not fit: memories are known, cells are an estimate."""
     if isinstance(design, Design):
         fit = design_fits(design, board.part)
     else:

@@ -16,7 +16,7 @@ from tg2hdl_synth.families import tools_of
 
 __all__ = ["check_tools", "tool_environment"]
 
-# Some platforms demand what programs the board before they build anything.
+# Some platforms demand the programmer of the board before they build anything.
 _UNUSED = {"OPENFPGALOADER": "true", "DFU_SUFFIX": "true"}
 
 

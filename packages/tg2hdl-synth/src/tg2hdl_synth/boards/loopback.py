@@ -1,4 +1,4 @@
-"""A bitstream that sends back what it receives, which tells a dead cable from a dead design."""
+"""A bitstream that echoes the bytes that it receives, to tell a dead cable from a dead design."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class BoardComponent:
     units : mapping of str to str
         Titles of its submodules.
     hint : str
-        What makes it smaller.
+        A way to make it smaller.
     """
 
     name: str
@@ -44,7 +44,7 @@ class BoardComponent:
 def usage_by_part(
     netlist: Mapping[str, Any], family: str, design: Design | BoardComponent
 ) -> dict[str, dict[str, int]]:
-    """Cells of each column for each kernel and host port, and for what is left; the columns add up to the whole.
+    """Cells of each column for each kernel and host port, and for the rest; the columns add up to the whole.
 
     Parameters
     ----------

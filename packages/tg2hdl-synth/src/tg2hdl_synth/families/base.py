@@ -25,7 +25,7 @@ __all__ = ["Family", "tools_of"]
 
 
 class Family:
-    """Tools of an FPGA family, made by the factory of its `FamilyDef`; a family overrides what it has.
+    """Tools of an FPGA family, made by the factory of its `FamilyDef`; a family overrides the tools that it has.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ class AxiStreamPort(HostPort):
     TDATA, whose other bits are ignored; a packet out has all results in the same way, with zeros.  TDATA is as wide as
     the widest element, in 1, 2, 4 or 8 bytes; TLAST is high only in the last transfer of a packet.  A packet in of
     another length is dropped up to its TLAST: nothing runs, and `dropped` is high for a cycle.  TREADY is low where the
-    design cannot take inputs yet.  While TREADY of the results is low, what the design holds of them waits.
+    design cannot take inputs yet.  While TREADY of the results is low, the design holds its results.
 
     With a schedule whose runs overlap, a packet is taken while others are computed, and as many results as runs may be
     under way have a place of their own, so that a host that does not take them holds up only the next start.

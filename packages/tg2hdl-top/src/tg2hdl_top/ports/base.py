@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PortPlan:
-    """A host port of a design: its kind, and what it serves."""
+    """A host port of a design: its kind, and the buffers that it serves."""
 
     kind: str
     serves: HostShape

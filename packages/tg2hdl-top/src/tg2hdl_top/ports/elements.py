@@ -117,7 +117,7 @@ class ElementReader(wiring.Component):
             m.d.sync += reading.eq(0)
         m.d.sync += self.raddr.eq(walk.word)
 
-        # What travels beside the read: whether there is one, the last flag, and the lane.
+        # Delayed with the read: whether there is one, the last flag, and the lane.
         here = Cat(walk.last, walk.lane)
         flags: list[Value] = [issue]
         tag: Value = here

@@ -37,7 +37,7 @@ class BusSignature(wiring.Signature):
     ready : In(1)
         The access is over; `value` and `code` are there in this cycle.
     value, code : In
-        What was read, and a code of `Access`.
+        The word read, and a code of `Access`.
     """
 
     def __init__(self, address_bits: int, *, has_strobes: bool = False) -> None:
@@ -317,7 +317,7 @@ class RegisterFile(wiring.Component):
         return starts if self._serves.loop is None else starts | (address == self._places["GENERATE"])
 
     def _connect_loop(self, m: Module) -> None:
-        """Registers that hold what the loop is told."""
+        """Registers with the settings of the loop."""
         self._limit = Signal(len(self.design.loop.limit), name="limit", init=1)
         self._generates = Signal(name="generates")
         m.d.comb += [
@@ -358,7 +358,7 @@ class RegisterFile(wiring.Component):
         stale: Value = counts & ((data & written) != state.runs)
 
         def word(held: Value) -> Value:
-            """A register of which some bytes are written."""
+            """The value of a register after a write to some of its bytes."""
             return ((held & ~written) | (data & written))[:32]
 
         with m.If(self._starts(address)):

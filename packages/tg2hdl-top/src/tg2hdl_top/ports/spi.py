@@ -102,7 +102,7 @@ class SpiDriver(PacketDriver):
     """A master, bit by bit."""
 
     def send(self, data: bytes) -> None:
-        """Send bytes; what comes meanwhile belongs to no reply."""
+        """Send bytes; bytes received meanwhile belong to no reply."""
         for byte in data:
             self.exchange(byte)
 

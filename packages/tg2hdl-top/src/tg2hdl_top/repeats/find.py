@@ -64,7 +64,7 @@ class Repeats:
     def slot_roles(
         self, roles: Mapping[int, MemoryRole], *, arrays: bool = True
     ) -> list[dict[int, MemoryRole]]:
-        """Role of what each core has in each slot, given those of the buffers; in arrays, or each in its own memory."""
+        """Role of each slot of each core, given those of the buffers; in arrays, or each in its own memory."""
         whole = dict(roles)
         for buffers in self.groups.regions().values() if arrays else ():
             union = union_of_roles([roles[n] for n in buffers])

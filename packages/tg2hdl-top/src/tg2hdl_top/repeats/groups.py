@@ -21,7 +21,7 @@ class BufferGroups:
     layouts : mapping of int to int
         Buffers that must have one layout: those of a slot.
     arrays : mapping of int to int
-        Buffers that are regions of one array: those that a slot reads.  What a slot only writes may be separate
+        Buffers that are regions of one array: those that a slot reads.  Buffers that it only writes may be separate
         memories: a write takes an enable for each, but a read would take a multiplexer of their words.
     """
 

@@ -29,7 +29,7 @@ def with_reused_temporaries(
     last: dict[int, int] = {}
     beside = followers_of(program)
     for number, call in enumerate(program.calls):
-        # A kernel may run beside the one that it follows.
+        # A kernel may run at the same time as the one that it follows.
         number -= number in beside
         for buffer in call.buffers:
             first.setdefault(buffer, number)

@@ -107,7 +107,7 @@ def _least(design: Design) -> float:
 
 
 def _forms(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
-    """A kernel as the search left it, and what another budget may make of it."""
+    """A kernel as the search left it, and its forms for other budgets."""
     return [(kernel,), *forms_with_fewer_products(kernel)]
 
 

@@ -1,4 +1,4 @@
-"""A form of a program: what the rewrites made of it, and the decisions that led to it."""
+"""A form of a program: the result of rewrites, and the decisions that led to it."""
 
 from __future__ import annotations
 

@@ -174,8 +174,8 @@ def _designed(
 def _with_external(captured: Captured, form: Form, budget: int) -> Design:
     """The design of a form whose weights are outside the chip as far as they must be.
 
-    What the memories take beyond their bits, such as copies for further readers, is known when they are planned: the
-    weights are then placed again for what is left.
+    The overhead of the memories, such as copies for further readers, is known only when they are planned: the weights
+    are then placed again for the remaining bits.
     """
     options = captured.options
     form = with_partial_sums(form, options)

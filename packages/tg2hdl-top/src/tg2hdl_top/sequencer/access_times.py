@@ -167,7 +167,7 @@ class _Enumeration:
         if address is None:
             found.add_all(span.first + early, span.last + late)
             return
-        # What is read beyond a buffer, or a padded window beside it, is not used.
+        # Words read outside of a buffer or of a padded window are not used.
         inside = (address >= 0) & (address < len(found.first))
         found.add(address[inside], times[inside] + early, times[inside] + late)
 

@@ -60,7 +60,7 @@ class AutomaticSequencer(OverlapSequencer):
 
 
 def _beside(plans: Sequence[HardwarePlan], sharing: Sharing) -> int:
-    """Most cycles that overlap may save: kernels drain, and those with multipliers of their own run beside others."""
+    """Most cycles that overlap may save: kernels drain, and those with multipliers of their own overlap."""
     used: Counter[str] = Counter()
     for plan in plans:
         used.update({pool: plan.cycles() for pool in _pools(plan, sharing)})

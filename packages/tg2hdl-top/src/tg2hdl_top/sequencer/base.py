@@ -131,7 +131,7 @@ class Sequencer(ABC):
     """Whether a run may wait for weights from outside the chip; `waiting_component` is then defined."""
 
     follows: ClassVar[bool] = False
-    """Whether a kernel may keep the pace of the one before it and run beside it."""
+    """Whether a kernel may keep the pace of the one before it and run at the same time."""
 
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
@@ -152,7 +152,7 @@ class Sequencer(ABC):
         orders : callable
             Other plans of a kernel by its number, and the cycles of kernels that it may keep pace with.
         arrange : callable
-            What `arrange` makes of a design of these plans.
+            Gives the result of `arrange` for a design of these plans.
         """
         return list(plans)
 

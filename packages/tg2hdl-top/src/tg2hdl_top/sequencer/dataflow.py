@@ -1,7 +1,7 @@
 """Runs follow each other at a fixed interval: the next one starts while kernels still work on those before it.
 
 Time is divided into slots of one interval.  A run starts with a slot or not at all, so that kernels of neighbouring
-runs always have the same distance, and what was planned for one distance holds for all.
+runs always have the same distance, and a plan for one distance holds for all.
 """
 
 from __future__ import annotations

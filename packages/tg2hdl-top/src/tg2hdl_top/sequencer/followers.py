@@ -1,4 +1,4 @@
-"""Kernels that run beside the one before them, in a design whose kernels otherwise run one after the other."""
+"""Kernels that overlap with the one before them, in a design whose kernels otherwise run one after the other."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tg2hdl_lower.decisions import Alternative, Cost, Decision
 __all__ = ["best_orders"]
 
 ROUNDS = 3
-"""Times that every kernel is looked at again, since what suits it depends on the others."""
+"""Times that every kernel is looked at again, since its best order depends on the others."""
 
 
 def best_orders(
@@ -66,7 +66,7 @@ def best_orders(
 def _decided(
     alone: HardwarePlan, taken: HardwarePlan, choices: Sequence[HardwarePlan], found: Mapping[int, Cost]
 ) -> HardwarePlan:
-    """The plan that was taken, with the decisions about the kernel alone and that about its order."""
+    """The plan that was taken, with the decisions about the kernel by itself and that about its order."""
     alternatives = [Alternative(_described(plan), found[id(plan)], "of the program") for plan in choices]
     number = next(n for n, plan in enumerate(choices) if plan is taken)
     why = "the program takes the fewest cycles with it" if number else "no other order takes fewer cycles"

@@ -67,7 +67,7 @@ class Window:
 
 @dataclass(frozen=True)
 class SequencerPlan:
-    """The sequencing policy of the kernels, and what it decided.
+    """The sequencing policy of the kernels, and its decisions.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class SequencerPlan:
     windows : tuple of Window
         Flags that select among kernels that run at the same time; all others are selected while they are busy.
     notes : tuple of str
-        What a reader of the design should know.
+        Remarks for a reader of the design.
     followers : tuple of (int, int)
         Kernels that start before the one before them is done, and how many cycles after its start; they end last.
     """

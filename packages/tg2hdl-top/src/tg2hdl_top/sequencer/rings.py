@@ -82,5 +82,5 @@ def holds(ring: MemoryPlan, memory: MemoryPlan, pair: Pair, written: int, read: 
     writes, reads = pair.first.writes[written], pair.second.reads[read]
     last = reads.last + pair.distance + late - known_late
     first = reads.first + pair.distance + early - known_early
-    # What is read in the cycle of a write is the word before it.
+    # A read in the cycle of a write gives the word before it.
     return bool((writes.first[ring.ring :] >= last[: -ring.ring]).all() and (writes.last < first).all())

@@ -1,4 +1,4 @@
-"""The captured program beside the design: its program on several inputs, and each of its kernels as planned."""
+"""Compares a captured program with its design: the design's program on several inputs, and each planned kernel."""
 
 from __future__ import annotations
 

@@ -69,13 +69,13 @@ class WrongResult(Exception):
     Parameters
     ----------
     what : str
-        What differs, in words.
+        The difference, in words.
     inputs : str
         Kind of inputs, and the variables.
     before, after : tuple
         Kernels or programs, as printed.
     contents : dict of str to ndarray
-        What the first one was given.
+        Contents before the first one.
     blamed : tuple of str, optional
         The rewrite and the kernel, where both are known.
     """

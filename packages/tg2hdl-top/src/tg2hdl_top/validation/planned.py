@@ -1,4 +1,4 @@
-"""Kernels as planned, with their lanes and interleaving, beside the kernels that they were made of."""
+"""Compares kernels as planned, with their lanes and interleaving, with the kernels that they were made of."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PlannedProgram(Protocol):
 
     @property
     def program(self) -> ProgramIR:
-        """What the hardware computes."""
+        """The computation of the hardware."""
 
     @property
     def options(self) -> CompileOptions:
@@ -105,7 +105,7 @@ def plans_compared(design: PlannedProgram, kinds: Iterable[str], *, is_full: boo
 
 
 class PlannedKernels:
-    """Compares each planned kernel with its source, on what it is given in a run of the program.
+    """Compares each planned kernel with its source, on the contents that it has in a run of the program.
 
     Parameters
     ----------
@@ -157,11 +157,11 @@ class PlannedKernels:
         Parameters
         ----------
         state : State
-            What the planned kernel is given.
+            State before the planned kernel.
         first : KernelIR
             The one that it was made of.
         given : State
-            What that one is given.
+            State before that one.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class PlannedKernels:
             found = _first(first, expected.results, made.results, rule, places if few or some else None)
             is_new = few and not self.found.get(self._pair(number))
             if found is not None or (is_new and self._same_places(state, first, planned) is False):
-                # Iterations that read what others wrote are not separate: only whole kernels tell.
+                # Iterations that read results of others are not separate: only whole kernels tell.
                 whole = given.run(first, self.options).results
                 found = _first(first, whole, state.run(planned, self.options).results, rule)
             if found is not None:
@@ -259,7 +259,7 @@ class PlannedKernels:
             if same is None and found is None:
                 return ""
             if found is not None or not same:
-                # Iterations that read what others wrote are not separate: only the whole kernel tells.
+                # Iterations that read results of others are not separate: only the whole kernel tells.
                 found = _first(source, expected, state.run(planned, self.options).results, rule)
         if found is not None:
             what = f"kernel {source.name} as planned, {found}"

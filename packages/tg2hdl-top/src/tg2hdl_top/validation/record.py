@@ -20,7 +20,7 @@ class Validation:
     whole, sliced : int
         Those that were evaluated as planned, entirely or in a few iterations of their outer loops.
     notes : tuple of str
-        What was compared by another rule, or not at all, and why.
+        Parts that were compared by another rule, or not at all, and why.
     """
 
     inputs: tuple[str, ...] = ()

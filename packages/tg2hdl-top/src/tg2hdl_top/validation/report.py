@@ -29,7 +29,7 @@ def located(
     """The first rewrite that makes a wrong result when `compiled` compiles again; the same where none is found."""
     if wrong.blamed is not None:
         return wrong
-    # Plans are tried often: what they do is evaluated where a planned kernel is wrong, or is part of the program.
+    # Plans are tried often: they are evaluated where a planned kernel is wrong, or is part of the program.
     is_before = isinstance(wrong.before[0], ProgramIR) and options.float_order == "strict"
     lanes = [entry.name for stage in ("lanes", "loops", "registers") for entry in rewrites(stage)]
     lanes.append("hold-overwritten-loads")
@@ -85,7 +85,7 @@ def _owner(name: str) -> tuple[str, str]:
 
 
 def _kept(wrong: WrongResult, folder: Path) -> Path:
-    """Write what a rewrite was given and what it made, as text, and the inputs on which they differ."""
+    """Write the argument and the result of a rewrite, as text, and the inputs on which they differ."""
     contents: dict[str, str | bytes] = {}
     for label, forms in (("before", wrong.before), ("after", wrong.after)):
         for number, form in enumerate(forms):

@@ -51,10 +51,10 @@ class OutOfTime(Exception):
 
 
 class RewriteCheck:
-    """A watcher that evaluates what each rewrite was given and what it made.
+    """A watcher that evaluates the argument and the result of each rewrite.
 
-    Contents come from runs of the programs that it sees: a kernel is evaluated with what it has there, and what is made
-    of it with the same.
+    Contents come from runs of the programs that it sees: a kernel and its rewritten form are evaluated with the
+    contents that it has there.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ class RewriteCheck:
         return contents
 
     def _contents(self, program: ProgramIR, number: int, kind: str) -> list[Array]:
-        """Contents before the program; those of a part of a program are what the whole one left."""
+        """Contents before the program; those of a part of a program come from a run of the whole one."""
         inputs, indices = telling_inputs(program, kind), index_buffers(program)
         left: Mapping[str, Array] = {}
         if program is not self.program:
@@ -248,7 +248,7 @@ class RewriteCheck:
 
 
 def _of(kernel: KernelIR, state: State) -> State:
-    """The contents of a kernel's own buffers: others may have their slots in what is made of it."""
+    """The contents of a kernel's own buffers: others may have their slots in its rewritten form."""
     slots = {meta.idx for meta in kernel.buffers}
     contents = {slot: array for slot, array in state.contents.items() if slot in slots}
     return State(state.inputs, contents, state.variables)

@@ -37,8 +37,8 @@ Iterations = dict[int, Array]
 def few_iterations(kernel: KernelIR, most: int) -> Iterations:
     """Iterations of the loops whose counter is in the address of every store; empty where all are few.
 
-    They write some elements of the results, with the values that the kernel gives them where no iteration reads what
-    another one wrote.
+    They write some elements of the results, with the values that the kernel gives them where no iteration reads the
+    results of another one.
 
     Parameters
     ----------

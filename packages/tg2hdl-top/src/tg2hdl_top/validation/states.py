@@ -83,7 +83,7 @@ class State:
 
 
 def rule_for(options: CompileOptions, kernel: KernelIR) -> Rule:
-    """How a kernel is compared with what rewrites make of it, on small whole numbers where they may regroup sums."""
+    """How a kernel is compared with its rewritten forms, on small whole numbers where they may regroup sums."""
     types = [*(r.dtype for r in kernel.registers), *(b.dtype for b in kernel.buffers)]
     if options.float_order != "relaxed" or not any(t.is_float for t in types):
         return Rule.BITS

@@ -1,4 +1,4 @@
-"""The measured table as a file: JSON, and Markdown beside it; rows of several runs are merged."""
+"""The measured table as a file: JSON, with Markdown next to it; rows of several runs are merged."""
 
 from __future__ import annotations
 

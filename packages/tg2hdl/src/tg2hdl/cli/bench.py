@@ -112,7 +112,7 @@ def bench(
 
 
 def bench_tables(rows: list[BenchRow], family: str) -> Iterator[Table]:
-    """Cycles of measured cases, then what synthesis found: each fits 80 columns, without those that are empty."""
+    """Cycles of measured cases, then the results of synthesis: each fits 80 columns, without those that are empty."""
     texts = [cells(row.to_dict()) for row in rows]
     split = COLUMNS.index("Fmax")
     parts = {f"benchmarks, compiled for {family}": range(2, split), "synthesis": range(split, len(COLUMNS))}

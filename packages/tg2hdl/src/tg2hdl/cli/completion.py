@@ -31,7 +31,7 @@ class _Bash(BashComplete):
     _kept = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the one that is completed, and this one, with what belongs together joined."""
+        """The words before the one that is completed, and this one, with parts of one word joined."""
         last = int(os.environ["COMP_CWORD"])
         words = [*split_arg_string(os.environ["COMP_WORDS"]), ""][: last + 1]
         joined = words[:1]

@@ -132,7 +132,7 @@ def explore(
             workers=workers,
             progress=say,
         ) as search:
-            with suppress(KeyboardInterrupt):  # what is known is shown
+            with suppress(KeyboardInterrupt):  # shows the results so far
                 search.run()
                 search.verify(verify)
             found = search.found

@@ -34,7 +34,7 @@ _json_output: TextIO | None = None
 
 
 def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option ``--json``, whose value is ``json_file``; what else the command prints is then kept apart."""
+    """Add the option ``--json``, whose value is ``json_file``; all other output of the command is then kept apart."""
 
     @functools.wraps(function)
     def command(*arguments: Any, json_file: str | None, **options: Any) -> Any:
@@ -57,7 +57,7 @@ def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _output_for_json() -> Iterator[None]:
-    """Send what model files, plugins and the programs that they call print to standard error."""
+    """Send output of model files, plugins and the programs that they call to standard error."""
     global _json_output
     _json_output, kept = sys.stdout, None
     with suppress(io.UnsupportedOperation):  # a test that collects the output in memory

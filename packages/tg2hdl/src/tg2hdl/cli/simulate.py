@@ -182,7 +182,7 @@ def _simulate(
 def _check(
     accelerator: Accelerator, output: Any, values: tuple[Any, ...], console: Console, progress: Console
 ) -> tuple[Agreement, ...]:
-    """Compare with what tinygrad computes for the model."""
+    """Compare with tinygrad's own result of the model."""
     with stage(progress, "running the model in tinygrad"):
         compared = accelerator.check(output, *values)
     for spec, found in zip(accelerator.captured.outputs, compared, strict=True):

@@ -128,7 +128,7 @@ class DesignPoints:
 
 
 def _size(point: Point) -> tuple[float, ...]:
-    """Largest share of what the part has, for the smallest design first."""
+    """Largest share of any resource of the part, for the smallest design first."""
     shares = [point.needs[n] / max(1, point.figures.has.get(n, 1)) for n in point.needs]
     return (max(shares, default=float("inf")), point.cycles or 0)
 

@@ -33,7 +33,7 @@ _SAVED = 8
 
 @dataclass
 class Search:
-    """A search over a space; interrupted, `found` has what is known so far.
+    """A search over a space; after an interrupt, `found` has the results so far.
 
     Parameters
     ----------

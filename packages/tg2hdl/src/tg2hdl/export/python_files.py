@@ -18,6 +18,6 @@ def listed(rows: Iterable[tuple[str, int, int]]) -> str:
 
 
 def sources(paths: Iterable[str]) -> str:
-    """The constant SOURCES: paths beside the module."""
+    """The constant SOURCES: paths in the folder of the module."""
     rows = "".join([f'    Path(__file__).resolve().parent / "{path}",\n' for path in paths])
     return f"SOURCES = (\n{rows})\n"

@@ -163,7 +163,7 @@ class Tokenizer:
     Parameters
     ----------
     pieces : sequence of bytes
-        Unknown, start and end, then what tokens stand for; all bytes (``<0x00>`` and so on) come first where they are.
+        Unknown, start and end, then the texts of tokens; all bytes (``<0x00>`` and so on) come first where they are.
     scores : sequence of float
     prefix : str, optional
         Begins each text.

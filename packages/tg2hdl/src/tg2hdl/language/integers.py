@@ -1,6 +1,6 @@
 """A decoder in integers: weights, keys and values of 9 bits, everything else of 16.
 
-Nine bits cost an ECP5 what eight cost: its block RAMs are 9, 18 or 36 bits wide, its multipliers 18.  Weights have a
+On an ECP5 nine bits cost as much as eight: block RAMs are 9, 18 or 36 bits wide, multipliers 18.  Weights have a
 scale per row; each other array has one, found by calibration.  Every product fits 31 bits and every rescaling is a
 product and a shift, so that independent implementations agree in every bit.
 """

@@ -21,7 +21,7 @@ class ReportContext:
     accelerator : CompiledModel
         The compiled model, with its design and plans.
     facts : dict
-        The figures of the report as plain data; what ``report.json`` holds. See `tg2hdl.report.gather_facts`.
+        The figures of the report as plain data, as in ``report.json``. See `tg2hdl.report.gather_facts`.
     synthesis : SynthesisResult, optional
         Place and route, when it was asked for.
     earlier : dict, optional

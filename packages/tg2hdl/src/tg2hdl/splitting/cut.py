@@ -99,7 +99,7 @@ def choose_cuts(program: ProgramIR, cycles: Sequence[int], parts: int) -> list[C
         for start in range(end):
             cut = ends[start]
             length = sum(cycles[cut.before : here.before])
-            # What goes through a part without a use there would need another way.
+            # A value that passes a part unused would need another path.
             if length > limit or set(cut.buffers) & set(here.buffers):
                 continue
             if (before := best(start, left - 1, limit)) is not None:

@@ -72,9 +72,9 @@ def golden_runs(accelerator: CompiledModel, runs: int, *, one_value: bool = Fals
 def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
     """The words that a host writes and reads in some runs, as plain data; values are digits in base 16.
 
-    The keys of ``writes`` and ``reads`` are names of buffers: words for each run, for a weight those of the first one
-    alone.  ``cycles`` and ``variables`` are those of each run.  ``packets_in`` and ``packets_out`` have the elements of
-    the same runs in the order of a stream.  ``idle`` are the inputs of a loop, which are 0 in single runs.
+    The keys of ``writes`` and ``reads`` are names of buffers: words for each run, for a weight only those of
+    the first one.  ``cycles`` and ``variables`` are those of each run.  ``packets_in`` and ``packets_out`` have the
+    elements of the same runs in the order of a stream.  ``idle`` are the inputs of a loop, which are 0 in single runs.
     """
     design = accelerator.design
     (port,) = design.ports

@@ -131,7 +131,7 @@ def _units(plan: Any) -> float:
 
 
 def _logic(plan: Any) -> float:
-    """Period (ns) of what is made of LUTs: chained operations, declared units, and the step control of the loops."""
+    """Period (ns) of the logic in LUTs: chained operations, declared units, and the step control of the loops."""
     period = max(_CONTROL + _LOOP * len(leaf.path) for leaf in plan.leaves)
     for node in plan.live():
         if isinstance(node, Op):

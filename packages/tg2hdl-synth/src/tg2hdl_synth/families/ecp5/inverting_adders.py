@@ -19,7 +19,7 @@ _PARTS = re.compile(r"\d+'[01x]+|\S+(?: \[\d+(?::\d+)?\])?")
 
 
 def with_inverting_adders(rtlil: str) -> str:
-    """Replace the marked sums of a design; what is marked, but not built like that, stays."""
+    """Replace the marked sums of a design; marked cells of another form stay."""
     edits = []
     for module in read_rtlil(rtlil).values():
         marked = set(_MARKED.findall(rtlil[slice(*module.span)]))

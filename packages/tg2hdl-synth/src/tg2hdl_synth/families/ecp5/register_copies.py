@@ -20,7 +20,7 @@ _COPIES = 8
 """Maximum copies of a register; few enables or clears fit one tile, so that more copies would spread the slices."""
 _NEAR = 48
 """Readers of one copy of a register that only delays another one and feeds only LUTs, as on the paths to some hundred
-multipliers.  Each copy can be placed beside its readers, and has a cycle to get there."""
+multipliers.  Each copy can be placed next to its readers, and has a cycle to get there."""
 _MANY = 48
 """Readers above which a register is copied; a quarter where all of them are LUTs, such as the input multiplexers of
 multipliers that kernels share."""
@@ -37,8 +37,8 @@ def copy_registers(netlist: dict[str, Any]) -> int:
     """Change a netlist of yosys' JSON in place; returns how many cells it has more.
 
     Clock and data of a copy are those of the original, so that it always has the same value.  A LUT that drives it is
-    copied too; otherwise one LUT would have to drive all copies.  Readers are assigned to copies by the names of what
-    they drive, which number the lanes: a lane has the same neighbours everywhere.
+    copied too; otherwise one LUT would have to drive all copies.  Readers are assigned to copies by the names of the
+    signals that they drive, which number the lanes: a lane has the same neighbours everywhere.
     """
     module = top_module(netlist)
     cells: dict[str, Cell] = module["cells"]
@@ -97,7 +97,7 @@ def _with(cell: Cell, **pins: int) -> Cell:
 
 
 def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
-    """Key of each cell: what it drives, or the register directly after it, as a name with numbers and a bit."""
+    """Key of each cell: the signal that it drives, or the register after it, as a name with numbers and a bit."""
     names: dict[int | str, str] = {}
     # Names that yosys makes are longer than the design's.
     for name, net in sorted(module["netnames"].items(), key=lambda item: len(item[0])):

@@ -52,7 +52,7 @@ class _Pipelines:
         self.module = module
 
     def edits(self, names: set[str]) -> list[tuple[tuple[int, int], str]]:
-        """Spans of the text with what replaces them, for the products of these names."""
+        """Spans of the text with their replacements, for the products of these names."""
         if not names:
             return []
         self.mentions = Counter(self.text(self.module.span).split())

@@ -145,7 +145,7 @@ class Ecp5(Family):
             text = changed(text, _set_router)
         placers = suitable_placers(netlist.total, part)
         if floorplan and "heap" in placers:
-            placers = ("heap",)  # what a floorplan is for
+            placers = ("heap",)  # the placer for which floorplans are made
         return fastest("nextpnr-ecp5", placers, arguments, text, seed, frequency, progress)
 
     def notes(self, netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class SdramReadPort(MemoryPort):
 
         power_up = 0 if model.initialized else cycles(model.power_up)
         wait = Signal(range(max(power_up, model.settle, BURST) + 1), init=power_up)
-        # Whether `wait` is 0, out of a register: the commands, and what they address, hang on it.
+        # Whether `wait` is 0, from a register: the commands and their addresses depend on it.
         ready = Signal(init=power_up == 0)
         m.d.sync += ready.eq(wait <= 1)
         with m.If(wait != 0):

@@ -121,7 +121,7 @@ class SdramModel(ExternalMemory):
 
     @property
     def refresh_interval(self) -> int:
-        """Cycles from one refresh to the next; a refresh may come later by what is under way."""
+        """Cycles from one refresh to the next; a refresh waits for the access that is under way."""
         return int(self.refresh * self.clock / 1000) - self.settle - BURST - self.reopen
 
     @property

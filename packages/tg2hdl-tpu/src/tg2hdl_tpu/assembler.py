@@ -1,6 +1,6 @@
 """TASM: the assembler.
 
-A line is ``[label:] [instruction | directive] [# comment]``.  Operands stand in the order destination, a, b:
+A line is ``[label:] [instruction | directive] [# comment]``.  Operands have the order destination, a, b:
 ``v[10]``, ``v[10+a1]``, ``v[10+a1:2]`` (address, address register, stride; the stride is 1 if left out),
 ``x[0]`` in external memory, ``s[0]`` for a row of the sums of the matrix unit (operand a), ``#5`` and ``#1.5`` for
 constants.  Options follow:
@@ -91,7 +91,7 @@ def assemble(text: str, config: Config | None = None, *, name: str = "program") 
     Raises
     ------
     InputError
-        With file, line and column: for what is not TASM, and for what the machine cannot execute.
+        With file, line and column: for invalid TASM, and for instructions that the machine cannot execute.
     """
     return assemble_lines(text, config, name=name)[0]
 

@@ -5,8 +5,8 @@
 *Total* counts all that the host port sees.  In each cycle the port takes one instruction (128 bits) and one row (512
 bits) and shows the row that was written in the cycle before, all at the same time (`hardware.host`).  The count begins
 with the cycle of the first instruction and the first row, which also starts the machine, and ends with the cycle in
-which the port shows the last result and `done`: it is the cycles of the run and two more.  What is not counted is the
-link between the host and the port.  The host packs int8 operands of a matrix product, four to a word; all else is
+which the port shows the last result and `done`: it is the cycles of the run and two more.  The link between the
+host and the port is not counted.  The host packs int8 operands of a matrix product, four to a word; all else is
 int32.
 """
 

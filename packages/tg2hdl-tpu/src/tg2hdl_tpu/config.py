@@ -253,7 +253,7 @@ class Config:
 
     @classmethod
     def from_json(cls, text: str) -> Config:
-        """Read what `to_json` wrote.
+        """Read a text that `to_json` wrote.
 
         Raises
         ------

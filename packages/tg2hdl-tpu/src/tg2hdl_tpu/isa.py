@@ -45,7 +45,7 @@ __all__ = [
 
 INSTRUCTION_BITS = 128
 FIRST_VECTOR = 32
-#: What is before the operation; of the matrix unit: words, and elements packed, which `Config.packed_mode` names.
+#: Stage before the operation; of the matrix unit: words, and elements packed, which `Config.packed_mode` names.
 PRE = ("none", "mxu", "mxu8", "xlu")
 XLU = ("rotate", "broadcast", "transpose", "permute")
 #: Value of `xlu` without crossbar: rows of `a` by index.
@@ -53,7 +53,7 @@ GATHER = 1
 #: Value of `xlu` with `mxu`: the first operand is a row of the sums.
 SUMS = 2
 REDUCE = ("none", "add", "max", "min")
-#: Kind of the rows that a matrix unit of floats computes (`VectorOp.kind` has the others), and what they may do.
+#: Kind of the rows that a matrix unit of floats computes (`VectorOp.kind` has the others), and their operations.
 PRODUCTS = 3
 OF_PRODUCTS = ("copy", "fadd")
 
@@ -120,7 +120,7 @@ def _fields() -> Iterator[Field]:
 FIELDS = {field.name: field for field in _fields()}
 assert sum(f.width for f in FIELDS.values()) == INSTRUCTION_BITS
 
-#: Fields by part of an instruction; what an opcode does not name must be zero.
+#: Fields by part of an instruction; fields that an opcode does not name must be zero.
 _DST = ("dst", "dst_reg", "dst_stride")
 _A = ("a", "a_reg", "a_stride")
 _B = ("b", "b_reg", "constant")
@@ -137,7 +137,7 @@ class Opcode:
     uses: tuple[str, ...]
     summary: str
     op: VectorOp | None = None
-    part: str = ""  # what a machine must have for it, as `Config` names it
+    part: str = ""  # the unit that a machine must have for it, as `Config` names it
 
     def exists(self, config: Config) -> bool:
         """Whether a machine has the units that it needs."""
@@ -420,7 +420,7 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
     yield vector & (f.constant == 1) & (f.b_reg != 0), "a constant has no address register"
 
 
-#: What the program memory knows of each word, with the names of the instructions that have it.
+#: Flags of each word in the program memory, with the names of the instructions that have them.
 PREDECODED: dict[str, tuple[str, ...]] = {
     "rows": tuple(name for name, opcode in OPCODES.items() if opcode.form != "scalar"),
     **{name: (name,) for name in ("set", "loop", "end", "jump", "bz", "bnz", "bneg", "halt")},

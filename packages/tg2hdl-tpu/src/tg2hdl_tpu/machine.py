@@ -26,7 +26,7 @@ __all__ = ["TRACE", "Machine", "Result", "host_rows", "run_bundle"]
 Words = NDArray[np.int32]
 _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-w")
 
-#: One record of a trace: program counters of the units in a cycle (-1 for none), and what they did.
+#: One record of a trace: program counters of the units in a cycle (-1 for none), and their activity.
 TRACE = np.dtype(
     [
         ("row_pc", "<i4"),
@@ -126,7 +126,7 @@ def _evaluator(lanes: int) -> Any:
 
 
 _evaluators: dict[str, Any] = {}
-"""What each library calls, as long as the process lives: a library is never unloaded, and machines share it."""
+"""Callbacks of each library, as long as the process lives: a library is never unloaded, and machines share it."""
 
 
 @compiles
@@ -221,7 +221,7 @@ class Machine:
         self.load_words(words, illegal)
 
     def load_words(self, words: Sequence[int], illegal: NDArray[np.uint8]) -> None:
-        """Replace the program by words of which it is known which are not instructions.
+        """Replace the program by words that are classified already.
 
         Parameters
         ----------

@@ -23,10 +23,10 @@ from tg2hdl_tpu.machine import Machine, Result
 
 __all__ = ["UNITS", "Event", "Profile", "events", "format_profile", "profile_bundle", "profile_script"]
 
-#: Rows of a timeline.  A row of data stands at the cycle of its issue in all units that it passes.
+#: Rows of a timeline.  A row of data is shown at the cycle of its issue in all units that it passes.
 UNITS = ("SXU", "MXU", "VPU", "XLU", "VMEM", "DMA load", "DMA store")
 
-# The states of the simulator, in its order: what a unit waits for, or None while it works.
+# The states of the simulator, in its order: the reason why a unit waits, or None while it works.
 _ISSUE, _BEAT, _DMA = 1, 6, 8
 _ROW_WAITS = {
     2: "a result in the pipeline",
@@ -130,7 +130,7 @@ class Profile:
         }
 
     def _where(self) -> dict[str, int]:
-        """Each cycle once, by what the row stage did."""
+        """Each cycle once, by the activity of the row stage."""
         found: Counter[str] = Counter()
         rows, counts = np.unique(self.trace[["row", "sxu"]], return_counts=True)
         for (row, sxu), count in zip(rows.tolist(), counts.tolist(), strict=True):

@@ -4,7 +4,7 @@
     reply     trap, program counter, cycles (2 words), 1 where the command was refused, 3 zeros; then the rows read
 
 A command writes its instructions, writes its rows, runs for at most `limit` cycles unless that is 0, and reads rows;
-what has the count 0 is left out.  Nothing is done where a count or an address is beyond a memory.
+a part with the count 0 is left out.  Nothing is done where a count or an address is beyond a memory.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def build_folder(
     Returns
     -------
     dict
-        What ``device.json`` says besides the register map.
+        The fields of ``device.json`` besides the register map.
 
     Raises
     ------

@@ -80,7 +80,7 @@ def _allocate(
 ) -> dict[Rows, int] | None:
     """First row of each, or None where they do not fit.
 
-    What is computed goes to the second bank where there is room, so that DMA may write to the first one meanwhile.
+    Computed rows go to the second bank where there is room, so that DMA may write to the first one meanwhile.
     """
     found: dict[Rows, int] = {}
     active: list[tuple[int, int, int]] = []  # first row, rows, last line

@@ -62,7 +62,7 @@ class Layout:
         return tuple(d.extent for d in self.rows)
 
     def pattern(self, form: Affine) -> NDArray[np.int64]:
-        """What each lane adds to an affine value."""
+        """Offset of each lane in an affine value."""
         lane = np.arange(self.width)
         total = np.zeros(self.width, np.int64)
         for d in self.lanes:
@@ -74,7 +74,7 @@ class Layout:
         return form.const + sum(form.coefficient(d.counter) * d.start for d in self.rows)
 
     def steps(self, form: Affine) -> tuple[int, ...]:
-        """What each step of a row digit adds to an affine value."""
+        """Offset of an affine value for each step of a row digit."""
         return tuple(form.coefficient(d.counter) * d.step if d.extent > 1 else 0 for d in self.rows)
 
 
@@ -97,7 +97,7 @@ def lay_out(
     before : collection of IRCounter
         Loops whose rows come before those of others.
     cuts : collection of IRCounter
-        Loops that may fill no whole number of rows, so that lanes of some rows are no iterations.
+        Loops that may not fill a whole number of rows, so that some lanes of some rows are not iterations.
     """
     wide = [c for c in order if extents[c] > 1]
     lanes: list[Digit] = []

@@ -50,7 +50,7 @@ class Matrix:
     batch : tuple of int
         External rows from one matrix to the next, for each loop of the batch.
     tiles : bool
-        Whether the elements of each tile of the matrix unit are neighbours: tiles beside each other, then those below.
+        Whether the elements of each tile of the matrix unit are neighbours: a row of tiles, then the rows below.
     """
 
     slot: int

@@ -12,7 +12,7 @@ from tg2hdl_tpu.isa import REDUCE
 __all__ = ["NEUTRAL", "Fold", "Unfit", "fold_of"]
 
 _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
-#: What changes no result of an operation.
+#: Neutral element of each operation.
 NEUTRAL = {
     "add": 0,
     "max": _LOWEST,

@@ -20,9 +20,9 @@ from tg2hdl_tpu.isa import REDUCE, XLU
 
 __all__ = ["Folding"]
 
-#: Vectors of one sum each, up to which `acc` is used.
+#: Largest number of vectors, of one sum each, for which `acc` is used.
 _SUMS = 256
-#: Instructions of a chain, up to which it is no loop.
+#: Longest chain (instructions) that is unrolled.
 _UNROLLED = 512
 
 
@@ -97,7 +97,7 @@ class Folding:
         self.total = total
 
     def masked(self, part: Layout, tile: Tile) -> tuple[Tile, Callable[[], Tile] | None]:
-        """Replace what is behind the last iteration; the last of several rows then is a tile of its own, made later."""
+        """Replace lanes behind the last iteration; the last of several rows then is a tile of its own, made later."""
         emit, way, single = self.emit, self.fold.way, (0,) * len(part.rows)
         inside = np.arange(part.width) < part.last
         mask = Tile(emit.code.constant(inside), False, 0, single)

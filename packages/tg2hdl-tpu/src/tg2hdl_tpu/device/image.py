@@ -74,7 +74,7 @@ class Image:
 
     @in_turn
     def give_back(self, buffer: memoryview) -> None:
-        """Free what `take` returned."""
+        """Free a buffer that `take` returned."""
         start = self.row_of(buffer)
         assert start is not None
         end = start + self.taken.pop(start)
@@ -97,7 +97,7 @@ class Image:
 
     @in_turn
     def drop_one(self, key: Hashable) -> None:
-        """Give back what is held for a key."""
+        """Give back the buffers that are held for a key."""
         for buffer in self.kept.pop(key, {}).values():
             self.give_back(buffer)
 

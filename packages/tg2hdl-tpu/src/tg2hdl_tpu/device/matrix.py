@@ -141,7 +141,7 @@ class _Block:
     def tiles(
         self, a: Rows, b: Rows, result: Rows, high: int, width: int, depth: int, *, starts: bool
     ) -> None:
-        """Multiply a block: all tiles of weights below each other, then those beside them."""
+        """Multiply a block: all tiles of a column of weights, then those of the next column."""
         emit, config = self.emit, self.emit.config
         beside = config.lanes // config.columns
         if high <= _FEW and depth // config.rows * (width // config.columns) <= _UNROLLED:
@@ -199,7 +199,7 @@ class _Block:
     def unrolled(
         self, a: Rows, b: Rows, result: Rows, high: int, beside: int, below: int, *, starts: bool
     ) -> None:
-        """All tiles by themselves, those beside each other first: sums of few rows do not wait for their last step."""
+        """All tiles by themselves, row by row: sums of few rows do not wait for their last step."""
         emit, config = self.emit, self.emit.config
         segments = config.lanes // config.columns
         for down in range(below):

@@ -98,7 +98,7 @@ class _Nest(Tensors):
             return [(0, 1)]
         counter = self.parallel[-1]
         extent = whole = self.extents[counter]
-        largest = 0  # of which the results fit, and perhaps all that is read
+        largest = 0  # extent for which the results fit, and perhaps all operands
         while True:
             self.extents[counter] = extent
             layout = self.parallel_layout()
@@ -121,14 +121,14 @@ class _Nest(Tensors):
         return [(start, min(largest, whole - start)) for start in range(0, whole, largest)]
 
     def parallel_layout(self) -> Layout:
-        """The layout of what is outside of reductions."""
+        """The layout outside of reductions."""
         found = lay_out(self.parallel, self.extents, self.emit.config.lanes, (), self.parallel[:1])
         if found is None:
             raise Unfit
         return found
 
     def run_block(self, items: tuple[IRItem, ...]) -> None:
-        """Emit what some iterations of the outermost loop do."""
+        """Emit some iterations of the outermost loop."""
         self.outer = outer = self.parallel_layout()
         self.resident, self.registers, self.known = {}, {}, {}
         self.enter(outer)
@@ -139,7 +139,7 @@ class _Nest(Tensors):
             self.item(item)
 
     def check(self) -> None:
-        """Refuse what only the general way has."""
+        """Refuse kernels that only the general way supports."""
         if any(self.kernel.register(r.idx).size > 1 for r in self.kernel.registers):
             raise Unfit
         if any(extent < 1 for extent in self.extents.values()):

@@ -1,6 +1,6 @@
 """Sums of int8 products in a kernel: split off, as stages that the matrix unit and vectors execute in turn.
 
-Only what tinygrad multiplies in int32 is taken: an int8 product, also with `dtype=int32`, wraps before it is added.
+Only products computed in int32 are taken: an int8 product, also with `dtype=int32`, wraps before it is added.
 """
 
 from __future__ import annotations

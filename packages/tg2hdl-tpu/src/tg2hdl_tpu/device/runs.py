@@ -204,7 +204,7 @@ def _packed(emit: Emitter, value: Value, block: Block, per_word: int) -> Rows:
 
 
 def _keep_rest(emit: Emitter, slot: int, row: Value, data: Rows, block: Block, per_word: int) -> None:
-    """Replace what lies behind the last thread's element by what memory has there."""
+    """Replace words behind the last thread's element by those of the memory."""
     lanes = emit.config.lanes
     last = data.count - 1
     threads = (block.rows - 1) % per_word * lanes + (block.ragged or lanes)  # in the last row of words

@@ -19,7 +19,7 @@ _FETCH = 5
 
 @dataclass(eq=False)
 class _Step:
-    """An instruction, what must come before it, and what comes after it."""
+    """An instruction, with its predecessors and successors."""
 
     line: Line
     number: int
@@ -69,7 +69,7 @@ def scheduled(lines: Sequence[Line], config: Config) -> list[Line]:
 
 
 def _kind(line: Line) -> int | None:
-    """Kind of its rows; None for what is not moved."""
+    """Kind of its rows; None for an instruction that is not moved."""
     if line.op in ("load", "store"):
         return None if line.fields.get("register") or "b_reg" in line.fields else 0
     op = OPCODES[line.op].op
@@ -102,7 +102,7 @@ def _span(place: Place, count: int, moves: bool, segment: int = 0) -> tuple[int,
 
 
 def _connect(steps: list[_Step], config: Config) -> None:
-    """Find what each step must wait for."""
+    """Find the predecessors of each step."""
     written: dict[Rows, list[tuple[int, int, _Step]]] = {}
     read: dict[Rows, list[tuple[int, int, _Step]]] = {}
     last: _Step | None = None  # transfers keep their order
@@ -145,7 +145,7 @@ def _connect(steps: list[_Step], config: Config) -> None:
 
 
 def _until(maker: _Step, ahead: int, config: Config) -> int:
-    """Cycles from the start of what makes rows to the start of what reads them, which is so many rows ahead of it."""
+    """Cycles from the start of the producer of rows to the start of their reader, which is `ahead` rows ahead."""
     first = _FETCH if maker.line.op == "load" else config.latencies[maker.kind] + 1
     last = maker.rows - 1
     return first + (last if maker.line.fields.get("accumulate") else min(max(ahead, 0), last))

@@ -97,7 +97,7 @@ def _shuffle(source: int, target: int, table: Table, config: Config) -> Shuffle 
 
 
 def _parts(table: Table, lanes: int) -> list[tuple[int, int, Table]] | None:
-    """The rows that are written with what they read: once for all of them, or for each part."""
+    """The rows that are written, with the rows that they read: once for all of them, or for each part."""
     row = _BYTES * lanes
     for size in (len(table), _ROWS, _ROWS // 2, _ROWS // 4):
         parts = []

@@ -1,4 +1,4 @@
-"""Tensors in VMEM: what a nest reads, as blocks of rows, and what it writes."""
+"""Tensors in VMEM: the operands of a nest, as blocks of rows, and its results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOVED, _RESIDENT = 1023, 900
 _PART = 8
 #: Orders of lanes in which a tensor is read.
 _SHIFTS = 1024
-#: External rows beside a tensor that may be read; there are `GUARD` of them in memory.
+#: External rows around a tensor that may be read; there are `GUARD` of them in memory.
 _BEYOND = GUARD - 4
 
 
@@ -80,8 +80,8 @@ class Tensors:
         self.reduced = {loop.counter for loop in kernel.loop_tree.walk() if loop.axis_type == "reduce"}
         self.resident: dict[int, _Resident] = {}
         self.parallel: tuple[IRCounter, ...] = ()  # loops outside of reductions, innermost first
-        self.layout: Layout  # of what is computed
-        self.outer: Layout  # of what is outside of reductions
+        self.layout: Layout  # of the results
+        self.outer: Layout  # outside of reductions
 
     def form(self, address: IRValue) -> Affine:
         """Affine form of an address, with the values of variables."""
@@ -122,7 +122,7 @@ class Tensors:
         buffer = self.kernel.buffer(slot)
         lanes, narrow = self.emit.config.lanes, elements_of_word(buffer.dtype)
         if low < -_BEYOND * narrow or high >= buffer.depth // lanes + _BEYOND * narrow:
-            raise Unfit  # what a gate leaves out may lie outside of the memory
+            raise Unfit  # elements that a gate leaves out may be outside of the memory
         if narrow > 1:
             self.resident[slot] = self.unpacked(slot, buffer.dtype, low // narrow, high // narrow)
             return self.resident[slot]
@@ -322,7 +322,7 @@ class Tensors:
 
     @property
     def is_cut(self) -> bool:
-        """Whether lanes of some rows are no iterations, and memory has other rows."""
+        """Whether lanes of some rows are not iterations, and memory has other rows."""
         return len(self.wide) > 1 and self.outer.cut is self.wide[0]
 
     def is_flat(self, form: Affine) -> bool:
@@ -343,7 +343,7 @@ class Tensors:
         steps: tuple[int, ...],
         part: int,
     ) -> None:
-        """Store rows of elements of which several share a word; they must follow each other and fill external rows."""
+        """Store rows of elements that share words; they must follow each other and fill external rows."""
         emit, lanes, dtype = self.emit, self.emit.config.lanes, node.dtype
         narrow = elements_of_word(dtype)
         runs = list(spread(space, value.strides, tuple(s // lanes for s in steps), narrow=0))

@@ -34,7 +34,7 @@ class Tile(Vector):
 
 
 class TileEmitter(Emitter):
-    """Emits, now, what the operations of the IR ask for, on all rows of the space."""
+    """Emits the operations of the IR at once, on all rows of the space."""
 
     def __init__(self, emit: Emitter) -> None:
         super().__init__(emit.config)

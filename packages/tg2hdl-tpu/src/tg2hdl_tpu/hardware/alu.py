@@ -34,7 +34,7 @@ CONTROLS: dict[str, tuple[str, ...]] = {
     "carry": ("sub", "sub8", *_COMPARES),
     "cut": ("add8",),
     "joined": ("sub", "rsub", "abs", *_COMPARES[:-2]),
-    # What becomes of it.
+    # Post-processing of the sum.
     "sum": ("add", "sub", "add8", "sub8"),
     "inverted_sum": ("rsub",),
     "saturated": ("add8", "sub8"),
@@ -43,7 +43,7 @@ CONTROLS: dict[str, tuple[str, ...]] = {
     "less": ("lt", "ltu"),
     "equal": ("eq",),
     "different": ("ne",),
-    # Which operand, or what of both, is the result.
+    # Result select.
     "and_xor": ("and", "xor"),
     "or_xor": ("or", "xor"),
     "a": ("copy",),
@@ -64,7 +64,7 @@ CONTROLS: dict[str, tuple[str, ...]] = {
 """For each control, the operations that set it; operations with their own hardware have one more each."""
 
 INVERTS = {"inverts": 1}
-"""Attribute of a sum of which the second word is inverted or not: an ECP5 needs no other cells for that."""
+"""Attribute of a sum whose second word is inverted or not: an ECP5 needs no additional cells for that."""
 
 _CUTS = ("", "e", "ae", "ace", "abce", "abcde")
 """Cuts of the pipeline by the number of registers."""
@@ -112,7 +112,7 @@ def _spread(flags: list[Any]) -> Value:
 
 
 def factor_of(b: Any, left: Any, right: Any, plain: Any) -> Value:
-    """Return what a lane multiplies with: `b`, if it is `plain`, else the power of two of a shift left or right."""
+    """Return the factor of a lane: `b`, if it is `plain`, else the power of two of a shift left or right."""
     # The low bits of -b, for a shift to the right.
     n = [b[0], *(b[i] ^ (right & b[:i].any()) for i in range(1, 4)), b[4] & left]
     low = [Cat(n[:2]) == i for i in range(4)]
@@ -138,7 +138,7 @@ class Alu(wiring.Component):
     a, b, c : In(32)
         Operands and old destination; `b` is 0 for operations without it.
     factor : In(32)
-        What `factor_of` makes of `b`, if the operation has it.
+        The result of `factor_of` for `b`, if the operation has it.
     top : In(1)
         The sign of `a`; 0 if it is shifted as an unsigned word.
     result : Out(signed(32))
@@ -199,14 +199,14 @@ class Alu(wiring.Component):
 
     @staticmethod
     def _rounded(x: dict[str, Any]) -> Value:
-        """The result; what was shifted out last, the lowest bit, rounds half up."""
+        """The result; the bit shifted out last, the lowest one, rounds half up."""
         rounded = (x["byte"][1:] + x["byte"][0])[:8]
         high = x["byte"][8] ^ x["negative"]
         beyond = x["beyond"] | high | x["byte"][:8].all() & ~x["byte"][8]
         low = Mux(beyond, (~x["negative"]).replicate(7), rounded[:7])
         sign = Mux(beyond, x["negative"], rounded[7])
         result = x["word"] | (Cat(low, sign.replicate(25)) & x["requant"].replicate(32))
-        # What is negative before it is rounded is negative or 0.
+        # A result that is negative before rounding is negative or 0.
         below = x["relu"] & Mux(x["requant"], x["negative"], x["word"][31])
         return _where(~below, result)
 
@@ -315,7 +315,7 @@ def _window(bits: Any, beyond: Any, k: Any, sign: Any, more: int) -> tuple[Value
     Returns the bits, and whether any above them is not as the sign.
     """
     for n in reversed(range(4)):
-        # What the steps that follow may still need.
+        # The bits that the steps that follow may still need.
         width = 8 + more + (1 << n)
         kept, over = bits[:width], bits[width:]
         beyond = beyond | (~k[n] & (over != sign.replicate(len(over))))

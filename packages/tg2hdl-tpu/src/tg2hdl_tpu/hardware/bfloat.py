@@ -98,12 +98,12 @@ def _normalize(s: dict[str, Any]) -> dict[str, Any]:
 
 
 def _denormalize(s: dict[str, Any]) -> dict[str, Any]:
-    """Shift what is below the normal numbers; 25 places leave nothing but that something was there."""
+    """Shift numbers below the normal ones; of 25 places only the sticky bit remains."""
     exponent, product = s["exponent"], s["product"]
     small = exponent < 1
     distance = (1 - exponent).as_unsigned()
     places = Mux(small, Mux(distance > 25, 25, distance[:5]), 0)
-    # A significand of 24 bits, the guard bit, and what was shifted out.
+    # A significand of 24 bits, the guard bit, and the bits shifted out.
     wide = Cat(Const(0, 25), product)
     shifted = (wide >> places)[:41]
     normal = shifted[-1]

@@ -186,7 +186,7 @@ class TensorCore(wiring.Component):
             matrix.trapped.eq(now.checked & matrix.overflow),
             crossbar.checked.eq(row_b),
         ]
-        # What is checked, and weights that a row of the tile takes: known a cycle early, but for a trap.
+        # The kind of check, and the row of the tile that takes weights: known a cycle early, except for a trap.
         loading = ages[check - 1]
         checks = Signal(2)
         m.d.sync += checks.eq(Mux((trap == 0) & loading.checked, Cat(loading.pre != 3, loading.pre == 3), 0))
@@ -199,8 +199,8 @@ class TensorCore(wiring.Component):
         m.d.sync += taking.eq(Mux(trap == 0, takes, 0))
         m.d.comb += matrix.load.eq(taking)
 
-        # A row that passes does so through the crossbar, or beside it if it makes rows in parts.  Of what may come
-        # from there and from the matrix unit, all but one are 0.
+        # A row that passes does so through the crossbar, or around it if it makes rows in parts.  Of the rows from
+        # there and from the matrix unit, all but one are 0.
         passed, b = row_a, row_b
         factors: Any = None
         halves: dict[str, Any] = {}
@@ -234,7 +234,7 @@ class TensorCore(wiring.Component):
                     halves |= {"made": _collected(m, config, ages[at - 1], ages[at], made)}
                 passed, halves = any_of([*halves.values(), matrix.result, *drained]), {}
             if n == max(config.pre_registers - 1, 0):
-                # What lanes multiply with: operands, or powers of two for shifts.
+                # Factors of the lanes: operands, or powers of two for shifts.
                 left, right, unsigned, plain = _shifts(m, ages, at)
                 words = [slice(32 * lane, 32 * lane + 32) for lane in range(config.lanes)]
                 factors = Cat(factor_of(b[word], left, right, plain) for word in words)
@@ -295,7 +295,7 @@ class TensorCore(wiring.Component):
             reducer.levels.eq(control.levels),
             reducer.pack.eq(control.pack),
         ]
-        # What `lda` reads is not a write, and so may meet a slower row.
+        # The row of `lda` is not written, and so may meet a slower row.
         result, word = Signal(config.row_bits), Signal(signed(32))
         m.d.sync += [result.eq(reducer.result), word.eq(reducer.result[:32])]
         for slow in self.flights.slow:

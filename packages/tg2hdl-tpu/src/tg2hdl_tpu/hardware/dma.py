@@ -56,7 +56,7 @@ class RowFifo(wiring.Component):
             self.ready.eq(ready if self.ahead else (count != 0) | self.push),
         ]
         taken = self.pop & ~passes
-        # What is ahead is there in the next cycle.
+        # A row that is ahead is there in the next cycle.
         more = (count > 1) | ((count == 1) & self.push)
         m.d.sync += ready.eq(self.comes | Mux(taken, more, ready))
         m.d.sync += last.eq(last + written)
@@ -123,7 +123,7 @@ class Channel(wiring.Component):
         """Build the counters."""
         m = Module()
         left = Signal(10)
-        # What is known late enables counters and is not added, nor compared.
+        # Late signals only enable counters; they are neither added nor compared.
         m.d.sync += [self.moved.eq(self.row_done), self.before.eq(self.row)]
         with m.If(self.row_done):
             m.d.sync += [self.row.eq(self.row + 1), self.following.eq(self.following + 1)]

@@ -93,7 +93,7 @@ class Flights:
     ages : list of Signal
         A row by the cycles since its issue; rows of all kinds, until integers are written.
     slow : list
-        What comes after it for the other kinds that the machine has.
+        Later ages, for the other kinds that the machine has.
     """
 
     def __init__(self, m: Module, config: Config, age0: Any) -> None:
@@ -147,7 +147,7 @@ class Flights:
         )
 
     def following(self, now: list[Any], issued: Any) -> list[Any]:
-        """Where what belongs to each place is in the next cycle; `issued` belongs to the row that is issued now."""
+        """The value of each place in the next cycle; `issued` belongs to the row that is issued now."""
         count = len(self.ages) - 1
         ages, rest = now[:count], now[count:]
         found = [issued, *ages[:-1]]

@@ -11,8 +11,8 @@ def core_floorplan(config: Config) -> dict[str, tuple[float, float]]:
     """Return places for `tg2hdl_synth.synthesize`: lanes side by side in two rows, the matrix unit among them.
 
     None for 4 lanes, which fill little of a part.
-    Words of a lane, their memory, multipliers and adders, are next to each other; what lanes exchange goes to their
-    neighbours in a row, or to the other row.
+    Words of a lane, their memory, multipliers and adders, are next to each other; lanes exchange words with their
+    neighbours in a row, or with the other row.
     """
     found: dict[str, tuple[float, float]] = {}
     if config.lanes == 4:

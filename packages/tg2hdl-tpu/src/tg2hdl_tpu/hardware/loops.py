@@ -22,7 +22,7 @@ class LoopStack:
     count, start : Value
         With `begins`, which is the cycle after that of `loop`.  A count below 1 may be pushed by a program that stops.
     executes, soon : Value, optional
-        A loop begins in two cycles; in the next one.  With these, what `end` does is done a cycle later.
+        A loop begins in two cycles; in the next one.  With these, `end` takes effect a cycle later.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ def pair_controls(
 ) -> SimpleNamespace:
     """The operation of pairs; from registers if they are `registered`, and else from the values themselves.
 
-    `sums` and `apart` clear what the other one does not need, if the pairs take something.
+    `sums` and `apart` clear the words that the other one does not need, if the pairs take something.
     """
     sums, there = combines & ~subtracts, Const(1) if valid is None else valid
     found: dict[str, Any] = {
@@ -46,7 +46,7 @@ class Pair:
     def __init__(self, name: str) -> None:
         self.words = [Signal(32, name=f"{name}_{part}", reset_less=True) for part in ("sum", "x", "y")]
         self.first = [Signal(name=f"{name}_{part}", reset_less=True) for part in ("low", "high")]
-        #: The words before what is not needed is 0.
+        #: The words before those that are not needed are cleared.
         self.raw: tuple[Value, ...] = ()
 
     def take(self, m: Module, other: Pair, on: SimpleNamespace) -> None:

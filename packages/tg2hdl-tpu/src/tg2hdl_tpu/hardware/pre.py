@@ -121,7 +121,7 @@ class MatrixUnit(wiring.Component):
         fits: list[Any] = [Cat(of).all() for of in same]
         # Where a tile does not fit a row, `tile` is not an instruction.
         whole_fits: Any = self._segment(fits, size, segment).all() if size <= len(fits) else 1
-        # A tile has what is used of it, so that only a part of it is chosen from again.
+        # A tile has only its used elements, so that only a part of it is chosen from again.
         tile_words = Mux(self.bytes, self._tile(packed), self._tile(low))
         mine = self._segment(fits, rows, segment).all()
         of_tile = Mux(whole, whole_fits, self._segment(fits, columns, segment).all())

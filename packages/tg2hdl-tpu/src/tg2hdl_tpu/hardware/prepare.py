@@ -142,7 +142,7 @@ def with_ends(row: Any, out: Any) -> list[Any]:
 
 
 def with_checks(config: Config, row: Any, out: Any) -> list[Any]:
-    """Assign what `row` says of its addresses, with those of `with_ends`, to `out`."""
+    """Assign the checks of the addresses of `row`, with those of `with_ends`, to `out`."""
     beyond = row.final[row_bits(config) :].any()
     wrong = row.outside[-1] | (row.outside_final >= config.xmem_rows)
     bad = row.wrong.any() | (row.transfer & beyond)

@@ -20,9 +20,9 @@ __all__ = ["RowQueue"]
 class RowQueue:
     """Hands rows to the issue; with `Config.issue_registers` two cycles after it takes them.
 
-    Each row is compared with all that are before it, in the queue and in the pipeline, once; what was found moves as
-    they move.  So the issue sees one bit of a register for all of them.  A place to spare lets the preparation go on
-    without knowing what the issue does.
+    Each row is compared with all that are before it, in the queue and in the pipeline, once; the results move with the
+    rows.  So the issue sees one bit of a register for all of them.  A place to spare lets the preparation go on
+    without knowing whether the issue stalls.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class RowQueue:
         rows = (spare, first, second, self.row)
         self.indices = [v & r.indices for v, r in zip(self.valids, rows, strict=True)]
         self.incoming, self.store = _seen(m, self.incoming), _seen(m, store)
-        # Behind a transfer, rows are compared with what its channel has then, which is seen a cycle later.
+        # Behind a transfer, rows are compared with the new state of its channel, which is seen a cycle later.
         handed = Signal()
         m.d.sync += handed.eq(self.valid & self.row.transfer & ~held)
         behind = (second_valid & second.transfer) | (self.valid & self.row.transfer) | handed
@@ -128,7 +128,7 @@ class RowQueue:
             Place(v & r.writes, r.to, r.mask, r.kind) for v, r in zip(self.valids[2:], rows[2:], strict=True)
         ]
         by_second, by_last, *mine = [self._of_place(first, place) for place in [*ahead, *flights.places]]
-        # What the second row and the last one have found, of places as they are now; and the second of the last.
+        # Results of the second row and of the last one, for places as they are now; and of the second for the last.
         width = len(mine[0])
         of_second, of_last = ([Signal(width, name=f"found{n}_{k}") for k in range(len(mine))] for n in (1, 2))
         last_of_second, waits = Signal(width, name="found_last"), Signal(width, name="waits")
@@ -247,7 +247,7 @@ def _of_both(load: Channel, port: HostPort) -> Any:
 
 
 def _seen(m: Module, channel: Any) -> Any:
-    """Registers of what the issue sees of a channel."""
+    """Registers with the state of a channel, for the issue."""
     seen = {}
     for name in ("active", "row", "last", "moved", "before"):
         value = Value.cast(getattr(channel, name))

@@ -82,7 +82,7 @@ def _layout(addresses: dict[str, Any]) -> data.StructLayout:
     return data.StructLayout(members)
 
 
-#: What a machine with sums knows of a row, which may add to them, set some, or read some.
+#: Fields of a row in a machine with sums: it may add to them, set some, or read some.
 _SUMS = {"outer": 1, "preload": 1, "drain": 1, "b_part": 7}
 
 

@@ -114,7 +114,7 @@ class Reducer(wiring.Component):
         return m
 
     def _beside(self, m: Module, rows: list[Value], control: Value) -> Value:
-        """The result with one layer for all levels, beside which rows pass that are not combined."""
+        """The result with one layer for all levels; rows that are not combined pass around it."""
         combined = one_layer(m, rows, control[2:-1], control[0], control[1], control[-1])
         levels = self.config.levels
         comes = [Signal(name=f"comes{level}", reset_less=True) for level in range(levels + 1)]
@@ -126,7 +126,7 @@ class Reducer(wiring.Component):
                 [Signal(32, name=f"own{level}_{i}", reset_less=True) for i in range(len(rows))],
             )
             m.d.sync += [word.eq(row) for word, row in zip(own, arrived, strict=True)]
-        # What is combined comes from the layer.
+        # Combined words come from the layer.
         with m.If(comes[-2]):
             m.d.sync += [word.eq(0) for word in own]
         return Cat(word | row & comes[-1].replicate(32) for word, row in zip(own, combined, strict=True))

@@ -42,7 +42,7 @@ def one_layer(
     on = pair_controls(m, "layer", following[0], how_now[0], how_now[1], takes, registered=True)
     stages = [Pair(f"layer_stage_{n}") for n in range(number // 2)]
     outputs = [word for stage in stages for word in (stage.low(), stage.high())]
-    # What is at place p was made at the place whose number has the bits of p, moved up by one.
+    # The word at place p was made at the place whose number has the bits of p, moved up by one.
     back = [outputs[(p << 1 | p >> (count - 1)) % number] for p in range(number)]
     for n, stage in enumerate(stages):
         x, y = (Signal(32, name=f"layer_word_{p}") for p in (2 * n, 2 * n + 1))

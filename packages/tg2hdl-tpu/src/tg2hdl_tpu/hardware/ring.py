@@ -29,7 +29,7 @@ class Ring(wiring.Component):
     """Packets move from node to node, in one direction, and wait where the next node has no room.
 
     Packets between two nodes keep their order.  A node sends only to a neighbour that holds nothing, which has room for
-    two packets, so that one place in the ring is always free: the ring moves as long as each node takes what it gets.
+    two packets, so that one place in the ring is always free: the ring moves as long as each node takes its packets.
 
     Parameters
     ----------

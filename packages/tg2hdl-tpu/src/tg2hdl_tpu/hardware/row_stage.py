@@ -34,7 +34,7 @@ def waiting_instructions(m: Module, core: Any, free: Any) -> tuple[Any, Any, Sig
             m.d.sync += places[0].eq(sxu.instruction)
         return Mux(holds, places[0], sxu.instruction), holds | sxu.valid, holds
     turn, oldest, taken = Signal(), Signal(), Signal()
-    # What came in the cycle before a trap of the sequencer is dropped.
+    # An instruction that came in the cycle before a trap of the sequencer is dropped.
     came, dropped = Signal(), Signal()
     m.d.sync += came.eq(sxu.valid & sxu.ready)
     m.d.comb += [
@@ -80,7 +80,7 @@ def prepare_rows(m: Module, core: Any, x_valid: Any, free: Any, following: Any) 
         m.d.sync += [following_index.eq(Array(core.indices)[at]), primed.eq(begins), at.eq(at + begins)]
     with m.If(free):
         m.d.sync += [primed.eq(0), at.eq(1)]
-    # What is known late decides only whether anything changes.
+    # Late signals decide only whether anything changes.
     ends = ~x_valid | last
     with m.If(stepped | ~x_valid):
         m.d.sync += [number.eq(Mux(ends, 0, number + 1)), first.eq(ends)]

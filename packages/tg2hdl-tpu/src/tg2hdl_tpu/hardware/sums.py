@@ -88,7 +88,7 @@ def prepare_sums(m: Module, config: Config, x: Any, a: Any, out: Any) -> None:
             out.wrong[2].eq(x.b[bits + log :].any()),
         ]
     with m.If(drain):
-        # What it reads is in no row, so it waits for none but its destination.
+        # It does not read a row, so it waits only for its destination.
         m.d.comb += [
             out.checked.eq(0),
             out.index.eq(a),

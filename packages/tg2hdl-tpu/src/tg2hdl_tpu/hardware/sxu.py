@@ -45,12 +45,12 @@ class Sxu(wiring.Component):
     halt, trap, trap_pc : Out
         Stop, with a trap or none.
     late : Out(1)
-        With a trap of an instruction before; what was handed over in the last cycle is not executed.
+        With a trap of an instruction before; the instruction handed over in the last cycle is not executed.
     """
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        # The highest bits say whether the word is an instruction of this machine, and of which kind.
+        # The highest bits say whether the word is an instruction of this machine, and its kind.
         self.program = MemoryData(shape=_WORD, depth=config.imem_depth, init=[])
         super().__init__(
             {
@@ -95,7 +95,7 @@ class Sxu(wiring.Component):
         ]
         entry, valid = Signal(_WORD + PC_BITS + 1), Signal()
         word, pc, outside = entry[:_WORD], entry[_WORD:-1], entry[-1]
-        fetched = Signal(PC_BITS)  # the address of what the memory shows
+        fetched = Signal(PC_BITS)  # the address of the word that the memory shows
         target, redirect, consumed = Signal(PC_BITS), Signal(), Signal()
         following = Signal(PC_BITS)
         m.d.comb += read.addr.eq(following)
@@ -106,7 +106,7 @@ class Sxu(wiring.Component):
         m.d.sync += [streaming.eq(self.streaming), known.eq(self.known)]
         m.d.comb += shown.eq(~streaming | (fetched < known))
         if config.issue_registers:
-            # What is shown next is known a cycle early, for each address that may follow.
+            # The next word is known a cycle early, for each address that may follow.
             known_before = Signal(signed(PC_BITS + 1))
             m.d.sync += known_before.eq(self.known - 1)
             shows_next = Signal()
@@ -124,7 +124,7 @@ class Sxu(wiring.Component):
         found, comes_in, goes_on = shows, there, steps & there
         if config.issue_registers:
             # A place for the word that comes as the one before waits: then the address does not depend on that.
-            # It takes what the memory shows by a flag of its own: the multiplexer of `found` would be before it, too.
+            # It takes the memory's word by a flag of its own: the multiplexer of `found` would be before it, too.
             spare, spared, takes = Signal.like(entry, reset_less=True), Signal(), Signal(init=1)
             with m.If(takes):
                 m.d.sync += spare.eq(shows)
@@ -192,7 +192,7 @@ class Sxu(wiring.Component):
         with m.If(comes):
             m.d.sync += waits.eq(0)
 
-        # What was written is checked in the next cycle, in which nothing is handed to the row stage if it is wrong.
+        # A write is checked in the next cycle, in which nothing is handed to the row stage if it is wrong.
         checked, checks, loops, unbalanced = Signal(signed(34)), Signal(), Signal(), Signal()
         checked_pc, following_pc = Signal(PC_BITS), Signal(PC_BITS)
         # Registered too: whether bits at the top differ, of a sum or of a word, and whether some of a sum are set.
@@ -219,7 +219,7 @@ class Sxu(wiring.Component):
         )
         m.d.comb += start.eq(stack.start)
         if config.issue_registers:
-            # Whether the machine halts makes no difference to what is fetched.
+            # Whether the machine halts makes no difference to the fetched address.
             m.d.comb += repeats.eq(valid & kind["end"] & ~waits & stack.may_repeat)
         m.d.comb += underflows.eq(stack.underflows)
         wrong_sum = checks & ~(fits & (positive | ~loops))
@@ -235,7 +235,7 @@ class Sxu(wiring.Component):
                 (Signal(name=n) for n in ("zero", "negative", "tested")),
             )
             m.d.sync += [Cat(zero, negative).eq(Cat(values)), tested.eq(branches & ~tested & ~sums["set"])]
-            # What ends the run waits for the trap of what is before it.
+            # Instructions that end the run wait for the trap of those before them.
             unsettled = sums["set"] | sums["loop"] | sums["underflows"]
         taken = (does["bz"] & zero) | (does["bnz"] & ~zero) | (does["bneg"] & negative)
         stays = stack.waits | (branches & ~tested) | ((kind["halt"] | wrong) & unsettled)

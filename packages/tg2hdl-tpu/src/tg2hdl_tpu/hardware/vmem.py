@@ -86,7 +86,7 @@ class Vmem(wiring.Component):
         # Of port B: a bank, or each bit of a word.
         constant, which = self.constant, Mux(self.constant, self.word, selects[1].replicate(32))
         if self.config.read_registers:
-            # A register that takes what a bank shows, and nothing else, is part of the block RAM.
+            # A register that takes only the output of a bank is part of the block RAM.
             reads = {
                 port: [_registered(m, data, f"{port}{n}") for n, data in enumerate(found)]
                 for port, found in reads.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tinygrad.helpers import Context
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
@@ -241,6 +242,27 @@ def test_an_index_of_a_comparison(tmp_path):
     write(path, nodes, [("x", bool, (3,))], [("y", np.float32, (3,))], {"table": table})
     x = np.array([True, False, True])
     np.testing.assert_array_equal(golden(OnnxModel(path), x)[0], table[x.astype(int)])
+
+
+def test_a_gather_from_a_scattered_table(tmp_path):
+    """tinygrad simplifies the sum of this product without end, until its stack is full."""
+    path = tmp_path / "m.onnx"
+    nodes = [
+        onnx.helper.make_node("ScatterElements", ["w", "i", "u"], ["scattered"], axis=0),
+        onnx.helper.make_node("Gather", ["scattered", "j"], ["gathered"], axis=1),
+        onnx.helper.make_node("MatMul", ["x", "gathered"], ["y"]),
+    ]
+    constants = {
+        "w": RNG.normal(size=(5, 4)).astype(F),
+        "i": np.array([[4, 0, 2, 1]]),
+        "u": RNG.normal(size=(1, 4)).astype(F),
+        "j": np.array([3, 3, 0, -2, 1]),
+    }
+    write(path, nodes, [("x", F, (3, 5))], [("y", F, (3, 5))], constants)
+    x = RNG.normal(size=(3, 5)).astype(F)
+    with Context(REWRITE_STACK_LIMIT=4000):  # 250,000 take seconds
+        (found,) = golden(OnnxModel(path), x)
+    np.testing.assert_allclose(found, runtime(path, x=x)[0], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

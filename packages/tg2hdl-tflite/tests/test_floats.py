@@ -32,6 +32,7 @@ CASES: dict[str, tuple[str | None, list[Any], dict[str, Any]]] = {
     "MINIMUM": ("MaximumMinimumOptions", [RNG.normal(size=SHAPE).astype(np.float32)], {}),
     "SQUARED_DIFFERENCE": (None, [RNG.normal(size=SHAPE).astype(np.float32)], {}),
     "ABS": (None, [], {}),
+    "ELU": (None, [], {}),
     "NEG": (None, [], {}),
     "EXP": (None, [], {}),
     "SIN": (None, [], {}),

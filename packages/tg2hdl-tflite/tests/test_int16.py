@@ -221,6 +221,7 @@ CASES: dict[str, Callable[[Generator], Case]] = {
         r, "LEAKY_RELU", "LeakyReluOptions", version=2, Alpha=float(np.float32(r.uniform(0.01, 0.5)))
     ),
     "relu": lambda r: every_code(r, "RELU", version=2),
+    "abs": lambda r: every_code(r, "ABS", version=2),
     "relu6": relu6,
     "quantize_16_to_8": lambda r: quantize(r, ("INT16", "INT8")),
     "quantize_8_to_16": lambda r: quantize(r, ("INT8", "INT16")),

@@ -334,7 +334,7 @@ def unknown_operators() -> bytes:
     net.operator("ATAN2", [y, y], [z], version=1)
     graph = net.subgraph("then")
     a, b = (graph.tensor((1, 2), "FLOAT32", name=n) for n in "ab")
-    graph.operator("ELU", [a], [b])
+    graph.operator("SIGN", [a], [b])
     graph.inputs, graph.outputs = [a], [b]
     return net.finish([x], [z])
 
@@ -360,7 +360,7 @@ def unknown_operators() -> bytes:
             unknown_operators(),
             "2 operators",
             [
-                "graph 'then', operator 0, ELU version 1, tensor 'b': there is no such operator in hardware",
+                "graph 'then', operator 0, SIGN version 1, tensor 'b': there is no such operator in hardware",
                 "operator 1, ATAN2 version 1, tensor 'z': there is no such operator in hardware",
             ],
             "replace it in the model and export again",

@@ -181,11 +181,12 @@ def near_ties_of_sums(r: Random) -> Case:
     )
 
 
-def two(r: Random, name: str, options: str, **fields: Any) -> Case:
+def two(r: Random, name: str, options: str | None) -> Case:
     """Every pair of codes."""
     x, y = (v.astype(np.int8) for v in np.mgrid[-128:128, -128:128].reshape(2, 1, 256, 256))
     sx, sy = r.scale(), r.scale()
-    size = float(sx) * float(sy) * 64 if name == "MUL" else max(sx, sy)
+    biggest = max(float(sx), float(sy))
+    size = {"MUL": float(sx) * float(sy) * 64, "SQUARED_DIFFERENCE": 128 * biggest**2}.get(name, biggest)
     s_out = np.float32(size * r.pick(1, 0.5, 2, r.g.uniform(0.3, 2)))
     net = Network()
     a = net.tensor(x.shape, "INT8", scale=sx, zero_point=r.zero())
@@ -380,6 +381,7 @@ CASES: dict[str, Callable[[Random], Case]] = {
     "add": lambda r: two(r, "ADD", "AddOptions"),
     "sub": lambda r: two(r, "SUB", "SubOptions"),
     "mul": lambda r: two(r, "MUL", "MulOptions"),
+    "squared_difference": lambda r: two(r, "SQUARED_DIFFERENCE", None),
     "extreme": extreme,
     "average_pool_2d": lambda r: pool(r, "AVERAGE_POOL_2D"),
     "max_pool_2d": lambda r: pool(r, "MAX_POOL_2D"),

@@ -15,9 +15,11 @@ import numpy.typing as npt
 from tg2hdl_ir.tensors.roundings import half_away_shift, high_product, multipliers
 
 __all__ = [
+    "absolute",
     "activation_limits",
     "clip",
     "divided",
+    "elu",
     "exponential",
     "hard_swish",
     "logistic",
@@ -26,6 +28,7 @@ __all__ = [
     "nearest",
     "quantized",
     "reciprocal",
+    "reciprocal_root",
     "scaled",
     "softmax_exponentials",
     "softmax_scale",
@@ -151,6 +154,37 @@ def _newton(a: Array) -> Array:
 def reciprocal(a: Array) -> Array:
     """1 / (1 + a) in Q0.31."""
     return _saturated(_newton(a), 1)
+
+
+def reciprocal_root(x: Any, scale: Any, out_scale: Any, zero: int) -> Array:
+    """Codes of 1 / sqrt of steps >= 0; that of 0 is 127."""
+    steps = np.maximum(np.asarray(x, np.int64), 1)
+    # Steps of 8 bits, moved by pairs of bits to [2^27, 2^29).
+    pairs = (29 - np.ceil(np.log2(steps + 1)).astype(np.int64)) // 2
+    number = (steps << 2 * pairs) >> 1
+    half = half_away_shift(number, 1)
+    root = np.full(steps.shape, 1 << 28, np.int64)
+    for _ in range(5):
+        cube = _saturated(high_product(high_product(root, root), root), 6)
+        root = _saturated(high_product(root, 3 << 27) - high_product(half, cube), 3)
+    factors = np.where(steps == 1, _TWO31 - 1, high_product(root, _constant(math.sqrt(0.5))))
+    shifts = np.where(steps == 1, 0, pairs - 11)
+    factor, shift = multiplier(1 / (math.sqrt(float(scale)) * float(out_scale)))
+    fine = scaled(1, (factors, shifts + 20))
+    return np.where(np.asarray(x) <= 0, 127, clip(scaled(fine, (factor, shift - 20)) + zero, -128, 127))
+
+
+def absolute(x: Any, scale: Any, out_scale: Any) -> Array:
+    """Sizes of steps, in steps of the result."""
+    return scaled(abs(x), multiplier(float(scale) / float(out_scale)))
+
+
+def elu(x: Any, scale: Any, out_scale: Any, zero: int) -> Array:
+    """Codes of the function in float32, halves away from zero."""
+    number = np.float32(scale) * np.asarray(x, np.float32)
+    low = np.exp(np.minimum(number, 0).astype(np.float64)).astype(np.float32) - np.float32(1)
+    found = np.where(number < 0, low, number) * (np.float32(1) / np.float32(out_scale))
+    return quantized(found, 1, zero)
 
 
 def softmax_scale(scale: Any, beta: float) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from tg2hdl_tflite.operators import (  # noqa: F401
     activations,
     control,
     elementwise,
+    functions,
     movement,
     pools,
     recurrent,

@@ -15,13 +15,15 @@ from tg2hdl_tflite.arithmetic import multiplier, scaled
 from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import activated
 from tg2hdl_tflite.requantize import clipped, lookup, requantized, two_roundings, wide_codes
-from tg2hdl_tflite.value import Bounds, Value, dtype_of
+from tg2hdl_tflite.value import LIMITS, Bounds, Value, dtype_of
 
 Array = npt.NDArray[Any]
 _LEFT = 20
 """Bits by which TFLM moves int8 operands up before it scales them."""
 _LEFT_16 = 15
 """The same of int16."""
+_LEFT_SQUARED = 7
+"""The same of int8 operands whose difference is squared."""
 
 
 @operator("ADD", version=5)
@@ -214,37 +216,38 @@ def _plain(node: Node, a: Value, b: Value, compute: Callable[[Any, Any], Any]) -
     )
 
 
-_FLOAT_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "ABS": lambda x: x.abs(),
-    "NEG": lambda x: -x,
-    "EXP": lambda x: x.exp(),
-    "LOG": lambda x: x.log(),
-    "SQRT": lambda x: x.sqrt(),
-    "RSQRT": lambda x: x.rsqrt(),
-    "SIN": lambda x: x.sin(),
-    "COS": lambda x: x.cos(),
-    "SQUARE": lambda x: x * x,
-    "FLOOR": lambda x: x.floor(),
-    "CEIL": lambda x: x.ceil(),
-}
-
-
-@operator(*_FLOAT_FUNCTIONS, version=1)
-def float_function(node: Node) -> Any:
-    """Functions of float numbers."""
-    x = node.input(0)
-    if {x.record.kind, node.output.kind} != {"FLOAT32"}:
-        raise node.wrong_types({x.record.kind, node.output.kind})
-    return _FLOAT_FUNCTIONS[node.name](x.tensor)
-
-
-@operator("SQUARED_DIFFERENCE", version=1)
+@operator("SQUARED_DIFFERENCE", version=2)
 def squared_difference(node: Node) -> Any:
-    """Of float numbers."""
+    """Both sides on one scale of 7 further bits; their difference is squared and goes to that of the result."""
     a, b = node.input(0), node.input(1)
-    if {a.record.kind, b.record.kind, node.output.kind} != {"FLOAT32"}:
-        raise node.wrong_types({a.record.kind, b.record.kind, node.output.kind})
-    return _plain(node, a, b, lambda x, y: (x - y) * (x - y))
+    if not node.is_codes(a, b):
+        return _plain(node, a, b, lambda x, y: (x - y) * (x - y))
+    node.micro_only()
+    s_out, zero = node.out_quantization()
+    twice = 2 * max(float(node.scale_of(a)), float(node.scale_of(b)))
+    sides, reach = [], []
+    for value, key in ((a, "first"), (b, "second")):
+        low, high = value.codes.ends
+        side = scaled(
+            (np.arange(low, high + 1) - value.zero) << _LEFT_SQUARED,
+            multiplier(float(value.scale) / twice),
+        )
+        sides.append(lookup(node, value.tensor.cast(dtypes.int32) - low, side, dtypes.int32, key))
+        reach.append((int(side.min()), int(side.max())))
+    low, high = reach[0][0] - reach[1][1], reach[0][1] - reach[1][0]
+    difference = sides[0] - sides[1]
+    real = twice * twice / (float(1 << 2 * _LEFT_SQUARED) * float(s_out))
+    found, bounds = requantized(
+        node,
+        difference * difference,
+        np.array(real),
+        0 if low <= 0 <= high else min(low * low, high * high),
+        max(low * low, high * high),
+        zero,
+        LIMITS["INT8"],
+        dtypes.int8,
+    )
+    return Value(node.output, found.expand(node.output.shape), None, bounds)
 
 
 @operator("BATCH_MATMUL", version=4)

@@ -52,8 +52,8 @@ class Contents:
         Runs of other graphs in the last run.
     """
 
-    def __init__(self, file: File, rounding: str) -> None:
-        self._file, self.rounding = file, rounding
+    def __init__(self, file: File, main: int, rounding: str) -> None:
+        self._file, self._main, self.rounding = file, main, rounding
         self.notes: list[str] = []
         self.refused: list[UnsupportedError] = []
         self._handles: dict[Graph, dict[int, str]] = {}
@@ -65,7 +65,7 @@ class Contents:
         self._first: dict[str, Array] = {}
         self._now: dict[str, Value] = {}
         self._states: dict[TensorRecord, str] = {}
-        for operator in file.graphs[0].operators:
+        for operator in file.graphs[main].operators:
             if operator.name == "CALL_ONCE":
                 self._initialize(int(operator.options.get("InitSubgraphIndex", 0)))
 
@@ -113,8 +113,9 @@ class Contents:
         return len(self._scope)
 
     def graph(self, number: int) -> Graph | None:
-        """A graph of the file other than the main one; None where there is none of the number."""
-        return self._file.graphs[number] if 0 < number < len(self._file.graphs) else None
+        """A graph of the file other than the one that is compiled; None where there is none of the number."""
+        is_other = 0 <= number < len(self._file.graphs) and number != self._main
+        return self._file.graphs[number] if is_other else None
 
     @contextmanager
     def scope(self, operator: int, call: int) -> Iterator[None]:

@@ -7,7 +7,7 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import tflite
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tflite.options import OPTIONS, read_options
 
-__all__ = ["File", "Graph", "OperatorRecord", "TensorRecord", "is_tflite_file", "read_file"]
+__all__ = ["File", "Graph", "OperatorRecord", "Signature", "TensorRecord", "is_tflite_file", "read_file"]
 
 Array = npt.NDArray[Any]
 
@@ -126,6 +126,25 @@ class Graph:
 
 
 @dataclass(frozen=True, eq=False)
+class Signature:
+    """A graph that callers see, with names for its inputs and outputs.
+
+    Parameters
+    ----------
+    key : str
+    graph : int
+        Its place among the graphs of the file.
+    inputs, outputs : tuple of (str, int)
+        Names with tensors of the graph.
+    """
+
+    key: str
+    graph: int
+    inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class File:
     """A model: its main graph is the first one.
 
@@ -134,17 +153,44 @@ class File:
     name : str
         Of the file.
     graphs : tuple of Graph
-    input_names, output_names : tuple of str
-        Those of the signature of the main graph; of its tensors where there is none.
+    signatures : tuple of Signature
+        In the order of the file.
     labels : tuple of tuple of str
         Lines of the text files that the metadata packs into an archive at the end of the file.
     """
 
     name: str
     graphs: tuple[Graph, ...]
-    input_names: tuple[str, ...]
-    output_names: tuple[str, ...]
+    signatures: tuple[Signature, ...]
     labels: tuple[tuple[str, ...], ...] = ()
+
+    def entry(self, key: str | None) -> Signature:
+        """The graph to compile, with distinct names for all its inputs and for the outputs that the signature has.
+
+        Parameters
+        ----------
+        key : str or None
+            Of a signature; None is the main graph.
+
+        Raises
+        ------
+        InputError
+            Where the file has no such signature.
+        """
+        found = [s for s in self.signatures if (s.graph == 0 if key is None else s.key == key)]
+        if key is not None and not found:
+            known = ", ".join(repr(s.key) for s in self.signatures)
+            raise InputError(
+                f"{self.name} has no signature {key!r}",
+                hint=f"choose one of: {known}" if known else "leave it out: the file has no signatures",
+            )
+        chosen = found[0] if found else Signature("", 0, (), ())
+        graph = self.graphs[chosen.graph]
+        given = {n: name for name, n in reversed(chosen.inputs)}
+        inputs = [(given.get(n, graph.tensors[n].label), n) for n in graph.inputs]
+        outputs = [(name, n) for n in dict.fromkeys(graph.outputs) for name, m in chosen.outputs if m == n]
+        outputs = outputs or [(graph.tensors[n].label, n) for n in graph.outputs]
+        return Signature(chosen.key, chosen.graph, _distinct(inputs), _distinct(outputs))
 
 
 def is_tflite_file(head: bytes) -> bool:
@@ -205,16 +251,7 @@ class _Reader:
         if not count:
             raise _Damaged("it has no graph")
         graphs = tuple(self._graph(self._model.Subgraphs(n)) for n in range(count))
-        main = graphs[0]
-        names = {n: main.tensors[n].label for n in (*main.inputs, *main.outputs)}
-        inputs, outputs = self._signature()
-        return File(
-            self._name,
-            graphs,
-            _distinct(inputs.get(n, names[n]) for n in main.inputs),
-            _distinct(outputs.get(n, names[n]) for n in main.outputs),
-            _label_files(self._data),
-        )
+        return File(self._name, graphs, tuple(self._signatures(count)), _label_files(self._data))
 
     def _count(self, length: int) -> int:
         """A length of a vector, whose elements need room in the file."""
@@ -333,20 +370,19 @@ class _Reader:
         options = read_options(operator, name) if name in OPTIONS else {}
         return OperatorRecord(index, name, version, inputs, outputs, between, options)
 
-    def _signature(self) -> tuple[dict[int, str], dict[int, str]]:
-        """Names of inputs and outputs of the main graph, by tensor."""
+    def _signatures(self, graphs: int) -> Iterator[Signature]:
         length: Callable[[], int] = getattr(self._model, "SignatureDefsLength", int)
         for n in range(self._count(length())):
             signature = self._model.SignatureDefs(n)
-            if signature.SubgraphIndex():
-                continue
+            key, graph = _text(signature.SignatureKey()), int(signature.SubgraphIndex())
+            if graph >= graphs:
+                raise _Damaged(f"signature {key!r} names graph {graph} of {graphs}")
             sides = []
             for kind in ("Inputs", "Outputs"):
                 count = self._count(getattr(signature, f"{kind}Length")())
                 maps = [getattr(signature, kind)(place) for place in range(count)]
-                sides.append({int(m.TensorIndex()): _text(m.Name()) for m in maps if m.Name()})
-            return sides[0], sides[1]
-        return {}, {}
+                sides.append(tuple((_text(m.Name()), int(m.TensorIndex())) for m in maps if m.Name()))
+            yield Signature(key, graph, *sides)
 
 
 def _label_files(data: bytes) -> tuple[tuple[str, ...], ...]:
@@ -370,13 +406,13 @@ def _text(raw: bytes | None) -> str:
     return raw.decode(errors="replace") if raw else ""
 
 
-def _distinct(names: Any) -> tuple[str, ...]:
+def _distinct(named: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     """Unique names: a repeated name gets a number."""
-    found: list[str] = []
-    for name in names:
+    found: dict[str, int] = {}
+    for name, tensor in named:
         count = 2
         other = name
         while other in found:
             other, count = f"{name}_{count}", count + 1
-        found.append(other)
-    return tuple(found)
+        found[other] = tensor
+    return tuple(found.items())

@@ -40,6 +40,8 @@ class TfliteModel:
     rounding : {"tflite-micro", "tflite-reference"}
         Whose codes a file of int8 gives: those of TensorFlow Lite Micro, or those of the reference kernels of LiteRT
         (``BUILTIN_REF``), which differ in FULLY_CONNECTED, MUL, BATCH_MATMUL, LEAKY_RELU, LOGISTIC, TANH and RELU6.
+    signature : str, optional
+        The signature whose graph is compiled; by default the main graph is.
 
     Attributes
     ----------
@@ -47,6 +49,8 @@ class TfliteModel:
         Shapes and types as in the file.
     input_names, output_names : tuple of str
         Those of the signature, or of the tensors.
+    signatures : tuple of str
+        All that the file has.
     scales : dict of str to (float, int)
         Scale and zero point of the inputs and outputs that are codes.
     labels : dict of str to tuple of str
@@ -56,18 +60,23 @@ class TfliteModel:
     is_integer : bool
         Whether the file computes with codes; there is nothing to quantize.
     operators : frozenset of str
-        Types of the operators of the main graph.
+        Types of the operators of the graph.
 
     Raises
     ------
     InputError
-        For a file that cannot be read.
+        For a file that cannot be read, or has no such signature.
     UnsupportedError
         For operators, versions or types without an implementation: all of them at once.
     """
 
     def __init__(
-        self, path: str | PathLike[str], *, limit: int = DEFAULT_LIMIT, rounding: str = "tflite-micro"
+        self,
+        path: str | PathLike[str],
+        *,
+        limit: int = DEFAULT_LIMIT,
+        rounding: str = "tflite-micro",
+        signature: str | None = None,
     ) -> None:
         if rounding not in ROUNDINGS:
             raise InputError(f"rounding is {rounding!r}", hint="choose one of: " + ", ".join(ROUNDINGS))
@@ -79,10 +88,14 @@ class TfliteModel:
             raise InputError(f"{path!r:.60} is not a path of a TFLite file", hint="give e.g. 'model.tflite'")
         source = Path(path)
         self._file = read_file(source, limit)
-        self._graph = self._file.graphs[0]
+        self.signatures = tuple(s.key for s in self._file.signatures)
+        entry = self._file.entry(signature)
+        self._graph = self._file.graphs[entry.graph]
         self.__name__ = source.stem
         self.operators = frozenset(o.name for o in self._graph.operators)
-        self.input_names, self.output_names = self._file.input_names, self._file.output_names
+        self._outputs = dict(entry.outputs)
+        self.input_names = tuple(name for name, _ in entry.inputs)
+        self.output_names = tuple(self._outputs)
         if not self.output_names:
             raise InputError(
                 f"{source.name} has no output",
@@ -91,16 +104,15 @@ class TfliteModel:
             )
         self.inputs: tuple[TensorSpec, ...] = tuple(
             TensorSpec(name, self._graph.tensors[n].shape, self._dtype(self._graph.tensors[n], source))
-            for name, n in zip(self.input_names, self._graph.inputs, strict=True)
+            for name, n in entry.inputs
         )
-        records = (*self._graph.inputs, *self._graph.outputs)
         self.scales: dict[str, tuple[float, int]] = {
             name: (float(self._graph.tensors[n].scale[0]), int(self._graph.tensors[n].zero[0]))
-            for name, n in zip((*self.input_names, *self.output_names), records, strict=True)
+            for name, n in (*entry.inputs, *entry.outputs)
             if self._graph.tensors[n].scale.size
         }
         self.labels = self._labels()
-        self._contents = Contents(self._file, rounding)
+        self._contents = Contents(self._file, entry.graph, rounding)
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(self.inputs))]
         )
@@ -113,10 +125,7 @@ class TfliteModel:
 
     def _labels(self) -> dict[str, tuple[str, ...]]:
         """The first label file of the right length for each output."""
-        sizes = {
-            name: (self._graph.tensors[n].shape or (0,))[-1]
-            for name, n in zip(self.output_names, self._graph.outputs, strict=True)
-        }
+        sizes = {name: (self._graph.tensors[n].shape or (0,))[-1] for name, n in self._outputs.items()}
         files = {name: [lines for lines in self._file.labels if len(lines) == n] for name, n in sizes.items()}
         return {name: found[0] for name, found in files.items() if found}
 
@@ -152,8 +161,7 @@ class TfliteModel:
             raise self._contents.refused[0]
         self._contents.store()
         found = {
-            name: values[n].tensor if n in values else self._constant(n)
-            for name, n in zip(self.output_names, self._graph.outputs, strict=True)
+            name: values[n].tensor if n in values else self._constant(n) for name, n in self._outputs.items()
         }
         return next(iter(found.values())) if len(found) == 1 else found
 
@@ -175,7 +183,7 @@ class TfliteModel:
                 notes=tuple(f"{error.where}: {error.message}" for error in refused),
                 hint="; ".join(hints),
             )
-        for n in self._graph.outputs:
+        for n in self._outputs.values():
             record = self._graph.tensors[n]
             if dtype_of(record.kind) is None:
                 raise UnsupportedError(
@@ -186,7 +194,7 @@ class TfliteModel:
         self.in_float = tuple(self._contents.notes)
 
     def _run(self, inputs: tuple[Tensor, ...]) -> dict[int, Value]:
-        """Values of all tensors of the main graph."""
+        """Values of all tensors of the graph."""
         self._contents.begin()
         given = [Value(self._graph.tensors[n], x) for n, x in zip(self._graph.inputs, inputs, strict=True)]
         return run_graph(self._graph, given, self._contents)

@@ -36,7 +36,12 @@ def command_options() -> list[Any]:
             ["--rounding"],
             type=click.Choice(ROUNDINGS),
             help="Whose codes a TFLite file of integers gives.  [default: tflite-micro]",
-        )
+        ),
+        click.Option(
+            ["--signature"],
+            metavar="KEY",
+            help="The signature of a TFLite file to compile.  [default: its main graph]",
+        ),
     ]
 
 
@@ -50,7 +55,7 @@ def tg2hdl_frontends() -> list[FrontEndDef]:
             (".tflite",),
             load_file,
             is_tflite_file,
-            options=("limit", "rounding"),
+            options=("limit", "rounding", "signature"),
             command_options=command_options,
             needs=("tflite",),
             install='pip install "tg2hdl[tflite]"',

@@ -16,7 +16,7 @@ Names of options are the fields of the schema, such as ``StrideW`` or ``FusedAct
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +150,29 @@ class Network(Subgraph):
         self._buffers = [_table(self.builder, "Buffer")]  # Buffer 0 is the empty one.
         super().__init__(self, "main")
         self.graphs: list[Subgraph] = [self]
+        self._signatures: list[int] = []
 
     def subgraph(self, name: str) -> Subgraph:
         """Add a further graph; its index is its place in `graphs`."""
         self.graphs.append(Subgraph(self, name))
         return self.graphs[-1]
+
+    def signature(self, key: str, graph: int, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
+        """Add a signature: names of tensors of a graph."""
+        b, sides = self.builder, []
+        for side in (inputs, outputs):
+            names = [b.CreateString(name) for name in side]
+            maps = [
+                _table(b, "TensorMap", Name=name, TensorIndex=n)
+                for name, n in zip(names, side.values(), strict=True)
+            ]
+            sides.append(_offsets(b, maps))
+        label = b.CreateString(key)
+        self._signatures.append(
+            _table(
+                b, "SignatureDef", Inputs=sides[0], Outputs=sides[1], SignatureKey=label, SubgraphIndex=graph
+            )
+        )
 
     def buffer(self, data: bytes) -> int:
         """Add contents of a tensor, aligned to 16 bytes as TFLM wants them."""
@@ -188,8 +206,16 @@ class Network(Subgraph):
             ],
         )
         buffers, label = _offsets(b, self._buffers), b.CreateString("tg2hdl test")
+        signatures = _offsets(b, self._signatures) if self._signatures else None
         root = _table(
-            b, "Model", Version=3, OperatorCodes=codes, Subgraphs=graphs, Description=label, Buffers=buffers
+            b,
+            "Model",
+            Version=3,
+            OperatorCodes=codes,
+            Subgraphs=graphs,
+            Description=label,
+            Buffers=buffers,
+            SignatureDefs=signatures,
         )
         b.Finish(root, b"TFL3")
         return bytes(b.Output())
@@ -216,7 +242,10 @@ def run_micro(data: bytes, *inputs: npt.NDArray[Any], outputs: int = 1) -> list[
 
 
 def run_golden(
-    data: bytes, *inputs: npt.NDArray[Any], rounding: str = "tflite-micro"
+    data: bytes,
+    *inputs: npt.NDArray[Any],
+    rounding: str = "tflite-micro",
+    signature: str | None = None,
 ) -> list[list[npt.NDArray[Any]]]:
     """Outputs of the golden model of the design for each call, as `run_micro` gives TFLM's."""
     from tg2hdl_backend import capture
@@ -226,7 +255,7 @@ def run_golden(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.tflite"
         path.write_bytes(data)
-        model = TfliteModel(path, rounding=rounding)
+        model = TfliteModel(path, rounding=rounding, signature=signature)
     captured = capture(model, *(value[0] for value in inputs))
     program = captured.program
     state: dict[str, npt.NDArray[Any]] = {}

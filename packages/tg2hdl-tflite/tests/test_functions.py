@@ -87,6 +87,38 @@ def test_codes_at_any_scales(name: str) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+def division(divisors: Any, s_in: Any, zeros: tuple[int, int, int], s_by: Any, s_out: Any) -> bytes:
+    """Of codes at 16 rows, by a constant for each row."""
+    net = Network()
+    a = net.tensor((16, 256), "INT8", scale=s_in, zero_point=zeros[0])
+    b = net.constant(np.array(divisors, np.int8), scale=s_by, zero_point=zeros[1])
+    y = net.tensor((16, 256), "INT8", scale=s_out, zero_point=zeros[2])
+    net.operator("DIV", [a, b], [y], "DivOptions", version=2, FusedActivationFunction=1)
+    return net.finish([a], [y])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_division_by_constants(seed: int) -> None:
+    g = np.random.default_rng(seed)
+    zeros = int(g.choice([-128, 0, 127])), int(g.integers(-20, 20)), zero_point(g)
+    steps = np.array([*range(-8, 0), *range(1, 9)])[:, None]
+    s_in, s_by = scale(g), scale(g)
+    # Quotients of codes up to 255: more than a code each, or TFLM's shifts have no defined result.
+    s_out = np.float32(float(s_in) / float(s_by) / g.choice([8, 16, g.uniform(8, 40)]))
+    data, x = division(steps + zeros[1], s_in, zeros, s_by, s_out), np.tile(CODES, (1, 16, 1))
+    np.testing.assert_array_equal(run_golden(data, x)[0][0], run_micro(data, x)[0][0])
+
+
+def test_divisions_without_a_result() -> None:
+    x = np.tile(CODES, (1, 16, 1))
+    with pytest.raises(UnsupportedError, match="tensor 't2': a division by 0\n"):
+        run_golden(division(np.full((16, 1), 3), 1, (0, 3, 0), 1, 1), x)
+    with pytest.raises(
+        UnsupportedError, match="shifts by more than 31 bits, whose result depends on the proc"
+    ):
+        run_golden(division(np.full((16, 1), 8), 1, (0, 0, 0), 1, 1), x)
+
+
 REFUSED = {
     "RSQRT": (
         "codes below the zero point 5 are numbers below zero, which have no root",

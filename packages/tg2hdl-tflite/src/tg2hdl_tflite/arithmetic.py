@@ -27,6 +27,7 @@ __all__ = [
     "multiplier",
     "nearest",
     "quantized",
+    "quotient",
     "reciprocal",
     "reciprocal_root",
     "scaled",
@@ -156,11 +157,26 @@ def reciprocal(a: Array) -> Array:
     return _saturated(_newton(a), 1)
 
 
+def quotient(x: Any, y: Any, real: float) -> tuple[Array, Array]:
+    """Steps of `x` over those of `y`, and the left shifts at the end: TFLM defines those from -31 to 0."""
+    x, y = np.where(np.asarray(y) < 0, -np.asarray(x), x), abs(np.asarray(y, np.int64))
+    room = 32 - _bit_length(y)
+    headroom = 31 - _bit_length(np.where(x < 0, ~x, x))
+    unscaled = scaled(x, (reciprocal((y << room) - _TWO31), headroom))
+    factor, shift = multiplier(real)
+    shifts = shift - (31 - room) - headroom
+    return scaled(unscaled, (factor, np.clip(shifts, -31, 0))), shifts
+
+
+def _bit_length(x: Array) -> Array:
+    return np.asarray(np.frexp(x.astype(np.float64))[1], np.int64)
+
+
 def reciprocal_root(x: Any, scale: Any, out_scale: Any, zero: int) -> Array:
     """Codes of 1 / sqrt of steps >= 0; that of 0 is 127."""
     steps = np.maximum(np.asarray(x, np.int64), 1)
     # Steps of 8 bits, moved by pairs of bits to [2^27, 2^29).
-    pairs = (29 - np.ceil(np.log2(steps + 1)).astype(np.int64)) // 2
+    pairs = (29 - _bit_length(steps)) // 2
     number = (steps << 2 * pairs) >> 1
     half = half_away_shift(number, 1)
     root = np.full(steps.shape, 1 << 28, np.int64)

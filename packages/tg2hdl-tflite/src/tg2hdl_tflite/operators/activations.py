@@ -28,7 +28,7 @@ from tg2hdl_tflite.operators.tables16 import logistic16, tanh16
 from tg2hdl_tflite.requantize import clipped, lookup, requantized, two_roundings
 from tg2hdl_tflite.value import LIMITS, Bounds, Value, dtype_of
 
-__all__ = ["by_table"]
+__all__ = ["by_rows", "by_table"]
 
 Array = npt.NDArray[Any]
 
@@ -45,6 +45,14 @@ def by_table(node: Node, x: Value, function: Callable[[Array], Array]) -> Value:
     else:
         number = lookup(node, x.tensor.cast(dtypes.int32) - low, table, dtype_of(node.output.kind))
     return Value(node.output, number, None, bounds)
+
+
+def by_rows(node: Node, x: Value, rows: Array, places: Array) -> Value:
+    """The result of several functions of the codes that can occur, by the place of each element among them."""
+    low, high = x.codes.ends
+    index = node.keep("places", places * (high + 1 - low) - low, dtypes.int32)
+    number = lookup(node, x.tensor.cast(dtypes.int32) + index, rows.reshape(-1), dtypes.int8)
+    return Value(node.output, number.expand(node.output.shape), None, Bounds(rows.min(), rows.max()))
 
 
 def _rescaled(node: Node, x: Value, low: int, high: int, rescales: bool = True) -> Value:
@@ -174,10 +182,7 @@ def prelu(node: Node) -> Any:
     low, high = x.codes.ends
     v = np.arange(low, high + 1, dtype=np.int64) - x.zero
     rows = np.where(v >= 0, scaled(v, above), scaled(v * unique[:, None], below))
-    table = np.clip(rows + zero, -128, 127).reshape(-1)
-    index = node.keep("places", place.reshape(slopes.shape) * len(v) - low, dtypes.int32)
-    number = lookup(node, x.tensor.cast(dtypes.int32) + index, table, dtypes.int8)
-    return Value(node.output, number, None, Bounds(table.min(), table.max()))
+    return by_rows(node, x, np.clip(rows + zero, -128, 127), place.reshape(slopes.shape))
 
 
 @operator("HARD_SWISH", version=1)

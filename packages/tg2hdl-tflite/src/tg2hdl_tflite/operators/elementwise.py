@@ -11,8 +11,9 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
-from tg2hdl_tflite.arithmetic import multiplier, scaled
+from tg2hdl_tflite.arithmetic import multiplier, quotient, scaled
 from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.operators.activations import by_rows
 from tg2hdl_tflite.operators.floats import activated
 from tg2hdl_tflite.requantize import clipped, lookup, requantized, two_roundings, wide_codes
 from tg2hdl_tflite.value import LIMITS, Bounds, Value, dtype_of
@@ -182,11 +183,25 @@ def logical_not(node: Node) -> Any:
 
 @operator("DIV", version=2)
 def div(node: Node) -> Any:
-    """Of float numbers."""
+    """Of float numbers, or of codes by constants: a table for each of the divisors."""
     a, b = node.input(0), node.input(1)
-    if {a.record.kind, b.record.kind, node.output.kind} != {"FLOAT32"}:
-        raise node.wrong_types({a.record.kind, b.record.kind, node.output.kind})
-    return _plain(node, a, b, lambda x, y: x / y)
+    if not node.is_codes(a, b):
+        return _plain(node, a, b, lambda x, y: x / y)
+    node.micro_only()
+    divisors = node.constant(1).astype(np.int64) - b.zero
+    if not np.all(divisors):
+        raise node.refuse("a division by 0", "train or export the model again")
+    s_out, zero = node.out_quantization()
+    real = float(node.scale_of(a)) / (float(node.scale_of(b)) * float(s_out))
+    unique, place = np.unique(divisors, return_inverse=True)
+    steps = np.arange(a.codes.ends[0], a.codes.ends[1] + 1) - a.zero
+    codes, shifts = quotient(steps, unique[:, None], real)
+    if np.any((shifts < -31) | (shifts > 0)):
+        raise node.refuse(
+            "TensorFlow Lite Micro shifts by more than 31 bits, whose result depends on the processor",
+            "multiply by the reciprocal instead",
+        )
+    return by_rows(node, a, np.clip(codes + zero, *node.limits()), place.reshape(divisors.shape))
 
 
 def _is_codes(node: Node, a: Value, b: Value) -> bool:

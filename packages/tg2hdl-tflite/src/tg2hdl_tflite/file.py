@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
 import struct
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +14,7 @@ import numpy.typing as npt
 import tflite
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_tflite.labels import label_files
 from tg2hdl_tflite.options import OPTIONS, read_options
 
 __all__ = ["File", "Graph", "OperatorRecord", "Signature", "TensorRecord", "is_tflite_file", "read_file"]
@@ -49,8 +47,6 @@ _OPERATORS: dict[int, str] = {
 }
 _FAULTS = (struct.error, ValueError, IndexError, TypeError, OverflowError, AttributeError, KeyError)
 """Errors of the schema's readers where an offset leads out of the file."""
-_LABEL_BYTES = 1 << 20
-_MOST_FILES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +247,7 @@ class _Reader:
         if not count:
             raise _Damaged("it has no graph")
         graphs = tuple(self._graph(self._model.Subgraphs(n)) for n in range(count))
-        return File(self._name, graphs, tuple(self._signatures(count)), _label_files(self._data))
+        return File(self._name, graphs, tuple(self._signatures(count)), label_files(self._data))
 
     def _count(self, length: int) -> int:
         """A length of a vector, whose elements need room in the file."""
@@ -383,23 +379,6 @@ class _Reader:
                 maps = [getattr(signature, kind)(place) for place in range(count)]
                 sides.append(tuple((_text(m.Name()), int(m.TensorIndex())) for m in maps if m.Name()))
             yield Signature(key, graph, *sides)
-
-
-def _label_files(data: bytes) -> tuple[tuple[str, ...], ...]:
-    """Lines of the text files in the archive of the metadata; none where it is damaged or there is none."""
-    found: list[tuple[str, ...]] = []
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for entry in archive.infolist()[:_MOST_FILES]:
-                if not entry.filename.endswith(".txt") or entry.file_size > _LABEL_BYTES:
-                    continue
-                with archive.open(entry) as file:
-                    text = file.read(_LABEL_BYTES).decode(errors="replace")
-                lines = text.strip().splitlines()
-                found.append(tuple("".join(filter(str.isprintable, line)).strip() for line in lines))
-    except (zipfile.BadZipFile, zlib.error, *_FAULTS, NotImplementedError, RuntimeError, EOFError, OSError):
-        return ()
-    return tuple(found)
 
 
 def _text(raw: bytes | None) -> str:

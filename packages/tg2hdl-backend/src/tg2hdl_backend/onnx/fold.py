@@ -1,4 +1,7 @@
-"""Constant values, computed at compile time with ONNX's reference implementation."""
+"""Constant values, computed at compile time.
+
+Operators of ONNX are computed with its reference implementation, those of other domains by their own definitions.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,48 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper
 from onnx.reference import ReferenceEvaluator
+from tinygrad import Tensor
 
+from tg2hdl_backend.tinygrad_adapter.capture import capture
+from tg2hdl_backend.tinygrad_adapter.symbolic import without_captures
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.golden import evaluate_program
 
-__all__ = ["fold_node"]
+__all__ = ["fold_node", "fold_tensors", "has_reference"]
+
+_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
+
+
+def has_reference(domain: str) -> bool:
+    """Whether ONNX's reference implementation has operators of a domain."""
+    return domain in _DOMAINS
+
+
+class _Constant:
+    """A model without inputs and weights."""
+
+    input_names = ()
+
+    def __init__(self, results: list[Tensor]) -> None:
+        self._results = results
+
+    def named_weights(self) -> dict[str, Tensor]:
+        return {}
+
+    def __call__(self) -> list[Tensor]:
+        return self._results
+
+
+def fold_tensors(tensors: list[Tensor]) -> list[npt.NDArray[Any]]:
+    """Arrays of tensors that depend on no input, with the numbers that hardware would give."""
+    if any(0 in t.shape for t in tensors):
+        return [np.zeros(tuple(map(int, t.shape)), DType.from_tinygrad(t.dtype).numpy()) for t in tensors]
+    with without_captures():
+        captured = capture(_Constant(tensors), fold=False)
+    program = captured.program
+    found = evaluate_program(program, captured.bind())
+    return [found[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
 
 
 def _model(node: NodeProto, version: int, given: Mapping[str, npt.NDArray[Any]]) -> ModelProto:

@@ -17,10 +17,9 @@ from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.checks import ExpectedTypes, check_indices, check_opset
 from tg2hdl_backend.onnx.control import CONTROL, SEQUENCES
-from tg2hdl_backend.onnx.fold import fold_node
+from tg2hdl_backend.onnx.fold import fold_node, fold_tensors, has_reference
 from tg2hdl_backend.onnx.limits import Limit
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
-from tg2hdl_backend.onnx.operators.qonnx import fold_quant
 from tg2hdl_backend.onnx.refusals import REFUSALS
 from tg2hdl_backend.onnx.tensors import array_of, onnx_type, sizes_of
 from tg2hdl_backend.onnx.text import COPIES, TextTable, is_text, text_results
@@ -298,8 +297,9 @@ class Graph:
         def arrays() -> list[Array]:
             given = [None if v is None else v.array for v in inputs]
             self._check_size(node, info, given)
-            if info.op_type in ("Quant", "IntQuant", "BipolarQuant"):
-                return [fold_quant(info, given)]
+            if not has_reference(info.domain):
+                known = [None if v is None else Value.of_array(v.name, v.array) for v in inputs]
+                return fold_tensors(self.tensors(node, info, known))
             # ONNX's reference implementation has no DequantizeLinear of the first versions, which are the same.
             version = max(info.version, 19) if info.op_type == "DequantizeLinear" else info.version
             return fold_node(node, version, given, info.where)

@@ -21,7 +21,7 @@ from tinygrad.uop.ops import UOp
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["capture_into", "settings", "tensor_uops", "unchanged_tensors"]
+__all__ = ["capture_into", "settings", "tensor_uops", "unchanged_tensors", "without_captures"]
 
 
 class _Captures(local):
@@ -78,6 +78,18 @@ def capture_into(found: Any) -> Iterator[None]:
         yield
     finally:
         _CAPTURES.clear()
+
+
+@contextmanager
+def without_captures() -> Iterator[None]:
+    """Kernels that this thread schedules are not given to the captures around: they compute a constant of the model."""
+    items = [_CAPTURES[n] for n in range(len(_CAPTURES))]
+    _CAPTURES.clear()
+    try:
+        yield
+    finally:
+        for item in items:
+            _CAPTURES.append(item)
 
 
 class _OfEachThread:

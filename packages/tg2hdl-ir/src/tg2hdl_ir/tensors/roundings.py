@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.tensors.graph import GraphBuilder
 
-__all__ = ["BUILTIN_ROUNDINGS", "half_away_shift", "high_product", "multipliers"]
+__all__ = ["BUILTIN_ROUNDINGS", "code_sum", "half_away_shift", "high_product", "multipliers"]
 
 Array = npt.NDArray[Any]
 _F32 = DType.FP32
@@ -87,6 +88,52 @@ def half_away_shift(x: Any, bits: Any) -> Array:
     """``x / 2^bits``, halves away from zero."""
     x, bits = np.asarray(x, np.int64), np.asarray(bits, np.int64)
     return np.asarray((x + _half(bits) - ((x < 0) & (bits > 0))) >> bits)
+
+
+# As ONNX Runtime's QLinearAdd has it: fused products of float32
+
+
+def code_sum(
+    codes: Sequence[npt.NDArray[Any]],
+    shapes: Sequence[tuple[int, ...]],
+    scales: Sequence[float],
+    zeros: Sequence[int],
+    scale: float,
+    zero: int,
+    offset: float = 0.0,
+) -> Array:
+    """Codes of a sum, before they are saturated: ``rint(fma(a, sa / sc, fma(b, sb / sc, constant)))``.
+
+    Parameters
+    ----------
+    codes, shapes, scales, zeros : sequence of two
+        Of the operands, `a` and `b`, which are exchanged where the first is broadcast along the last axis; `codes` may
+        have other shapes than the operands.
+    scale, zero
+        Of the result.
+    offset
+        A number that is added to the sum.
+    """
+    if _is_spread(*shapes):
+        codes, scales, zeros = codes[::-1], scales[::-1], zeros[::-1]
+    one, two = (np.float32(s) / np.float32(scale) for s in scales)
+    # The constant has a fused product too.  Products of 8 and 24 bits are exact in float64, and so is their sum with
+    # a float32 but for extreme scales.
+    zeros_of_both = _fused(zeros[0], one, np.float32(zeros[1]) * two)
+    constant = np.float32(zero) - zeros_of_both + np.float32(offset / scale)
+    return np.asarray(np.rint(_fused(codes[0], one, _fused(codes[1], two, constant))))
+
+
+def _is_spread(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Whether the first shape has one element along the last axis that is longer in either."""
+    rank = max(len(first), len(second))
+    pairs = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True)
+    return next((a == 1 for a, b in reversed(list(pairs)) if max(a, b) > 1), True)
+
+
+def _fused(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c`` in float32, rounded once."""
+    return (np.asarray(a, np.float64) * np.float64(b) + np.float64(c)).astype(np.float32)
 
 
 # In float operations, of numbers that are small enough to convert

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph
 from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
+from tg2hdl_ir.tensors.roundings import code_sum
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.forms import (
     NARROW,
@@ -271,7 +273,8 @@ def _several(
 ) -> tuple[int, Requantization]:
     """Terms of several scales: narrow multipliers where all values of two operands can be compared."""
     low, high, where = wanted.low, wanted.high, wanted.where
-    rounded = _float_sum if in_float else _runtime_sum
+    shapes = [builder.nodes[t.node].shape for t in total.terms]
+    rounded = _float_sum if in_float else partial(_runtime_sum, shapes)
     plane = _fit_plane(total, wanted, rounded) if _is_grid(total) else None
     if plane is None:
         shifted = Sum(total.terms, total.offset + wanted.zero * wanted.scale, total.shape)
@@ -314,12 +317,11 @@ def _float_sum(total: Sum, scale: float, zero: int, a: Array, b: Array) -> Array
     return np.asarray(np.rint((one + two) / np.float32(scale)) + zero)
 
 
-def _runtime_sum(total: Sum, scale: float, zero: int, a: Array, b: Array) -> Array:
-    """``rint(fma(a, sa / sc, fma(b, sb / sc, constant)))`` in float32, as ONNX Runtime's QLinearAdd."""
-    ratios = [np.float32(t.scale.reshape(-1)[0]) / np.float32(scale) for t in total.terms]
-    zeros = [np.float32(t.zero) * r for t, r in zip(total.terms, ratios, strict=True)]
-    constant = np.float32(zero) - (zeros[0] + zeros[1]) + np.float32(total.offset.reshape(-1)[0] / scale)
-    # Products of 8 and 24 bits are exact in float64, and so is their sum with a float32 but for extreme scales.
-    inner = ((b + total.terms[1].zero) * np.float64(ratios[1]) + np.float64(constant)).astype(np.float32)
-    outer = (a + total.terms[0].zero) * np.float64(ratios[0]) + inner
-    return np.asarray(np.rint(outer.astype(np.float32)))
+def _runtime_sum(
+    shapes: list[tuple[int, ...]], total: Sum, scale: float, zero: int, a: Array, b: Array
+) -> Array:
+    """The sum of two dequantized codes as ONNX Runtime's QLinearAdd quantizes it."""
+    zeros = [t.zero for t in total.terms]
+    codes = [v + z for v, z in zip((a, b), zeros, strict=True)]
+    scales = [float(t.scale.reshape(-1)[0]) for t in total.terms]
+    return code_sum(codes, shapes, scales, zeros, scale, zero, float(total.offset.reshape(-1)[0]))

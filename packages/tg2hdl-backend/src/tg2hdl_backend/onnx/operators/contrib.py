@@ -24,6 +24,7 @@ from tg2hdl_backend.onnx.operators.quantization import (
 )
 from tg2hdl_backend.onnx.tensors import sizes_of
 from tg2hdl_ir.tensors import Quantizer
+from tg2hdl_ir.tensors.roundings import code_sum
 
 __all__ = [
     "dynamic_quantize_matmul",
@@ -62,10 +63,28 @@ def _code(node: OnnxNode, position: int, x: Tensor, scale: Tensor, zero: Tensor 
 
 
 def qlinear_add(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:
-    """Sum of dequantized codes, quantized again."""
+    """Sum of dequantized codes, quantized again; of constants with the bits of ONNX Runtime."""
+    known = [node.known(n) for n, x in enumerate((a, *rest)) if x is not None]
+    if all(k is not None for k in known):
+        return _constant_sum(node, len(rest) + 1)
     a_scale, a_zero, b, b_scale, b_zero, scale, *zero = rest
     total = _real(node, 0, a, a_scale, a_zero) + _real(node, 3, b, b_scale, b_zero)
     return _code(node, 6, total, scale, zero[0] if zero else None).cast(a.dtype)
+
+
+def _constant_sum(node: OnnxNode, count: int) -> Tensor:
+    """A sum of known codes with one rounding of each product and sum, as ONNX Runtime has."""
+    given = [node.known(n) for n in range(count)]
+    codes = [np.asarray(given[0]), np.asarray(given[3])]
+    scales, zeros = [
+        [0 if n >= count or given[n] is None else np.asarray(given[n]).reshape(()).item() for n in positions]
+        for positions in ((1, 4, 6), (2, 5, 7))
+    ]
+    shapes = [c.shape for c in codes]
+    found = code_sum(codes, shapes, scales[:2], zeros[:2], scales[2], zeros[2])
+    dtype = codes[0].dtype
+    limits = np.iinfo(dtype)
+    return constant(node, np.clip(found, limits.min, limits.max).astype(dtype))
 
 
 def qlinear_mul(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,9 @@ from tinygrad.dtype import dtypes
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar
 from tg2hdl_backend.tinygrad_adapter.quantizers import declare_codes, declare_values
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import Quantizer
 
-__all__ = ["bipolar_quant", "fold_quant", "quant", "trunc", "trunc_2"]
+__all__ = ["bipolar_quant", "quant", "trunc", "trunc_2"]
 
 _WIDEST = 16
 """Most bits of codes that are integers in hardware; wider ones stay float numbers."""
@@ -114,23 +113,6 @@ def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: An
         first = named != "half_even" or bool(np.any(quantizer.zero))
         declare_codes(codes, x, replace(quantizer, rounding=named, zero_first=first), node.name)
     return _values(node, codes, zero, factor, quantizer)
-
-
-def fold_quant(node: OnnxNode, inputs: Sequence[Any]) -> npt.NDArray[Any]:
-    """`quant` or `bipolar_quant` of arrays."""
-    x, scale, *others = (np.asarray(a, np.float32) for a in inputs)
-    if node.op_type == "BipolarQuant":
-        return np.where(x >= 0, scale, -scale)
-    zero, bits = others
-    width, mode = _whole(node, bits), _rounding(node, "ROUND")
-    steps = x / scale + zero
-    if width == 1 and node.attribute("signed", 1):
-        codes = np.where(steps >= 0, np.float32(1), np.float32(-1))
-    else:
-        low, high = _limits(node, width)
-        rounded = registry().factory(registry().rounding(_ROUNDINGS[mode][0]), "numbers")
-        codes = rounded(np.clip(steps, np.float32(low), np.float32(high)))
-    return np.asarray((codes - zero) * scale, np.float32)
 
 
 def bipolar_quant(node: OnnxNode, x: Tensor, scale: Tensor) -> Tensor:

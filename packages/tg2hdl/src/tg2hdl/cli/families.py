@@ -103,7 +103,7 @@ def completes(hook: str) -> Callable[[click.Context, click.Parameter, str], list
 
 
 def part_for(family: str | None, part: str | None) -> str:
-    """Return the part to synthesize for: the given one, else the ECP5-45k or the first part of the family.
+    """Return the part to synthesize for: the given one, else the ECP5-45k or the family's largest part.
 
     Raises
     ------
@@ -122,4 +122,6 @@ def part_for(family: str | None, part: str | None) -> str:
             f"no part of the family {family!r} is registered",
             hint=f"families with parts: {', '.join(sorted(set(parts.values())))}",
         )
-    return part or ("ecp5-45k" if "ecp5-45k" in suitable else suitable[0])
+    if part is None and "ecp5-45k" not in suitable:
+        return max((t for t in registry().targets() if t.name in suitable), key=lambda t: t.lut).name
+    return part or "ecp5-45k"

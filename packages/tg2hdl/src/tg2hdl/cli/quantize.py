@@ -167,7 +167,8 @@ def quantize_command(
                     hint="write a .npz file, which keeps the state",
                 )
             arguments = (file.path, arrays, target, options, targets)
-            report = registry().call(form, "quantize", *arguments, batched=batched, **file_options)
+            own = {name: value for name, value in file_options.items() if name in form.options}
+            report = registry().call(form, "quantize", *arguments, batched=batched, **own)
         elif form.write is not None:
             options |= {"batched": batched, "sequences": sequences}
             quantized = quantize(file.model, arrays, labels=targets, **options)

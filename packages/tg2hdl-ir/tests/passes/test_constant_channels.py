@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tg2hdl_ir.analysis import needed_channels
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.parser import parse_kernel
@@ -184,3 +185,10 @@ def test_multiples_stay_that_lanes_divide(inner):
 
 def test_nothing_goes_where_values_vary(inner):
     assert Net((8, 1, False), (8, 3, True), (3, 3, False), inner=inner).left() == [[8, 2], [8, 1], [3, 8]]
+
+
+def test_a_kernel_of_many_iterations_keeps_its_channels(inner, monkeypatch):
+    monkeypatch.setattr(needed_channels, "MOST", 8)
+    net = Net((8, 1, False), (3, 1, False), inner=inner)
+    constant(net, 0, [1, 2, 4, 7], 0)
+    assert net.left() == [[8, 2], [3, 8]]

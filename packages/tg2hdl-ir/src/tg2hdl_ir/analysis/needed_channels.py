@@ -107,7 +107,7 @@ class NeededChannels:
         self, call: CallChannels, counter: IRCounter, bounds: IterationBounds, reduction: Reduction
     ) -> _Sum | None:
         terms = bounds.of(reduction.term)
-        if terms is None:
+        if terms is None or counter not in bounds.counters:
             return None
         others = tuple(c for c in bounds.counters if c in call.counters and c is not counter)
         order = [bounds.counters.index(c) for c in (counter, *others)]

@@ -17,7 +17,7 @@ os.environ.setdefault("TG2HDL_VERIFY_EACH", "1")
 
 
 def pytest_collection_finish() -> None:
-    """Search rarely for garbage, and not among the modules that all tests share: this saves an eighth of the time."""
+    """Search rarely for garbage, and not among the modules that all tests share: the searches took noticeable time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

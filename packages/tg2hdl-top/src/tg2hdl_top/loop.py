@@ -20,7 +20,7 @@ class Loop:
     counter : str, optional
         Run-time variable that counts the runs; the only one unless given.
     results : int
-        Most results of one start; a design behind a register map keeps them until the host has read them.
+        Largest number of results of one start. A design behind a register map keeps them until the host reads them.
     """
 
     counter: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from operator import mul
@@ -35,7 +35,7 @@ from tg2hdl_tpu.device.memory import elements_of_word, load, load_rows, rows_of_
 from tg2hdl_tpu.device.runs import Block, load_run, store_run
 from tg2hdl_tpu.device.threads import Grid, parallel_nest
 
-__all__ = ["bounds_of", "emit_kernel"]
+__all__ = ["bounds_of", "computed", "emit_kernel"]
 
 #: Distance of neighbouring threads' elements up to which the rows that hold them are fetched, and number of these rows.
 _STEP, _EXTERNAL_ROWS = 4, 5
@@ -398,20 +398,9 @@ class _Lowering:
     # Values
 
     def value(self, root: IRValue) -> Value:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in self.memo:
-                stack.pop()
-                continue
-            if isinstance(node, IROp):
-                missing = [s for s in node.srcs if s not in self.memo]
-                if missing:
-                    stack.extend(missing)
-                    continue
-            stack.pop()
-            self.memo[node] = self.compute(node)
-        return self.memo[root]
+        return computed(
+            root, self.memo, lambda node: node.srcs if isinstance(node, IROp) else (), self.compute
+        )
 
     def compute(self, node: IRValue) -> Value:
         match node:
@@ -422,6 +411,26 @@ class _Lowering:
             case IROp():
                 return operation(self.emit, node, [self.memo[s] for s in node.srcs])
         raise AssertionError(f"{type(node).__name__} outside of its loop, in a verified kernel")
+
+
+def computed(
+    root: IRValue,
+    memo: dict[IRValue, Value],
+    needed: Callable[[IRValue], Sequence[IRValue]],
+    compute: Callable[[IRValue], Value],
+) -> Value:
+    """A value, after those that it needs: without recursion, since chains of operations are long."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [] if node in memo else [n for n in needed(node) if n not in memo]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        if node not in memo:
+            memo[node] = compute(node)
+    return memo[root]
 
 
 def _uses(statements: list[IRStatement]) -> tuple[dict[IRValue, int], Counter[IRValue]]:

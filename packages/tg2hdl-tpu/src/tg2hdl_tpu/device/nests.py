@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product as combinations
 from math import prod
@@ -28,7 +28,7 @@ from tg2hdl_tpu.device.axes import Layout, dense, lay_out
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
 from tg2hdl_tpu.device.fold import Fold, Unfit, fold_of
 from tg2hdl_tpu.device.folds import Folding
-from tg2hdl_tpu.device.lower import bounds_of
+from tg2hdl_tpu.device.lower import bounds_of, computed
 from tg2hdl_tpu.device.tensors import Tensors
 from tg2hdl_tpu.device.threads import parallel_nest
 from tg2hdl_tpu.device.tiles import Tile, TileEmitter
@@ -281,30 +281,21 @@ class _Nest(Tensors):
     # Values
 
     def value(self, root: IRValue) -> Value:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in self.memo:
-                stack.pop()
-                continue
-            needed: tuple[IRValue, ...] = ()
-            if isinstance(node, IROp):
-                needed = node.srcs
-            elif isinstance(node, IRBufLoad):
-                needed = tuple(n for n in (node.gate, node.alt) if n is not None)
-            elif isinstance(node, IRRegLoad):
+        return computed(root, self.memo, self.needed, self.compute)
+
+    def needed(self, node: IRValue) -> Sequence[IRValue]:
+        """Values that are computed before another one."""
+        match node:
+            case IROp():
+                return node.srcs
+            case IRBufLoad():
+                return [n for n in (node.gate, node.alt) if n is not None]
+            case IRRegLoad():
                 known = self.known.get(node)
                 if known is None or (isinstance(known, Tile) and self.layout is not self.outer):
                     raise Unfit
-                if not isinstance(known, Tile):
-                    needed = (known,)
-            missing = [n for n in needed if n not in self.memo]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            self.memo[node] = self.compute(node)
-        return self.memo[root]
+                return () if isinstance(known, Tile) else (known,)
+        return ()
 
     def compute(self, node: IRValue) -> Value:
         match node:

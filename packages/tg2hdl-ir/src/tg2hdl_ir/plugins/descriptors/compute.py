@@ -182,7 +182,7 @@ PASS_STAGES = {
     "search": "steps of the search, over all kernels of a program",
     "designs": "steps of the search whose results are compared as designs",
     "lanes": "one flat sequence of steps with the chosen lanes, of each kernel that is planned",
-    "loops": "other loops for these steps, of which the planner tries several",
+    "loops": "other loops for these steps; the planner tries several",
     "registers": "the registers of a sequence of steps, before it is scheduled",
     "parts": "parts of other rewrites",
 }

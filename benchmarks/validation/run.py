@@ -1,5 +1,7 @@
 """Share of the processor's time of a compilation that its validation takes, what it covers, and false alarms.
 
+The check of a saved design that is loaded is measured in the same way, beside the whole compilation.
+
     python benchmarks/validation/run.py                      conformance programs, models, large designs
     python benchmarks/validation/run.py --only "ResNet"      some of them, printed
     python benchmarks/validation/run.py --mode full          with another mode, printed
@@ -22,7 +24,7 @@ import numpy as np
 from tg2hdl_backend import capture
 from tg2hdl_backend.testing.programs import PROGRAMS
 from tg2hdl_ir.errors import Tg2hdlError, ValidationError
-from tg2hdl_top import CompileOptions, compile_program
+from tg2hdl_top import CompileOptions, Design, compile_program, design
 from tg2hdl_top.validation import validate
 
 HERE = Path(__file__).parent
@@ -64,11 +66,11 @@ def cases() -> Iterator[Case]:
 
 
 class Measured:
-    """Time of the validation inside a compilation."""
+    """Time of a function inside another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, compared: Callable[..., Any]) -> None:
         self.seconds = 0.0
-        self.compared = validate.compared
+        self.compared = compared
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         started = time.process_time()
@@ -83,22 +85,30 @@ def measure(
 ) -> dict[str, Any]:
     """Compile once; times in seconds."""
     model, inputs = make()
-    measured = Measured()
+    measured, checked = Measured(validate.compared), Measured(design.check_parts)
     validate.compared = measured
     started = time.process_time()
     try:
-        design = compile_program(capture(model, *inputs).program, CompileOptions(**options, validate=mode))
+        made = compile_program(capture(model, *inputs).program, CompileOptions(**options, validate=mode))
     except ValidationError as error:
         return {"alarm": str(error)}
     except Tg2hdlError as error:
         return {"refused": error.message}
     finally:
         validate.compared = measured.compared
-    found = design.validation
+    found = made.validation
     seconds = time.process_time() - started
+    design.check_parts = checked
+    try:
+        Design.from_json(made.to_json())
+    except Tg2hdlError as error:
+        return {"alarm": f"when it is loaded: {error}"}
+    finally:
+        design.check_parts = checked.compared
     return {
         "compile": seconds - measured.seconds,
         "validation": measured.seconds,
+        "load": checked.seconds,
         "kernels": found.kernels,
         "whole": found.whole,
         "sliced": found.sliced,
@@ -129,7 +139,7 @@ def main() -> None:
         if "compile" not in row:
             continue
         groups.setdefault(group, []).append(row)
-        share = f"{row['validation']:.2f} s beside {row['compile']:.2f} s"
+        share = f"{row['validation']:.2f} s beside {row['compile']:.2f} s, loaded {row['load']:.2f} s"
         if group != "conformance programs":
             covered = f"{row['whole'] + row['sliced']} of {row['kernels']} kernels"
             large[f"{name}, {told}"] = f"{share}, {covered}"
@@ -142,6 +152,8 @@ def main() -> None:
         covered += sum(row["sliced"] for row in rows)
         totals[f"{group}: compilations"] = len(rows)
         totals[f"{group}: time of the validation beside all else"] = f"{100 * beside:.1f} %"
+        loads = sum(row["load"] for row in rows) / sum(row["compile"] + row["validation"] for row in rows)
+        totals[f"{group}: check of the saved design beside the compilation"] = f"{100 * loads:.1f} %"
         totals[f"{group}: kernels compared as planned"] = f"{covered} of {kernels}"
     totals["false alarms"] = len(alarms)
     print(totals)

@@ -342,6 +342,7 @@ def test_a_convolution_with_a_stride_shares_the_core_of_those_without(monkeypatc
     assert found.tolist() == expected.reshape(-1).tolist()
     assert cycles == design.predicted_cycles()
     assert design.validation.whole == design.validation.kernels == 3, "two layers are one kernel"
+    assert Design.from_json(design.to_json()).format() == design.format()
     for plan in design.kernels:
         times = access_times(plan, {buffer: Interval(0, 0) for buffer in plan.layouts})
         (written,) = times.writes.values()

@@ -56,3 +56,10 @@ def test_the_memory_map_says_who_shares(accelerator):
     explained = accelerator.explain(variants=False).format()
     assert "share-memories" in explained
     assert f"{total} block RAMs, about " in explained
+
+
+def test_a_saved_design_whose_kernels_overlap_on_a_shared_port():
+    w = Tensor(RNG.standard_normal((8, 64)).astype(np.float32))
+    made = tg2hdl.compile(lambda x: (x @ w).gelu(), np.zeros((16, 8), np.float32), multipliers=16).design
+    assert "shared0.r0" in [window.use for window in made.sequencer.windows]
+    assert type(made).from_json(made.to_json()).format() == made.format()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.collection import rare_collection
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
@@ -98,13 +99,14 @@ class Design:
             For text that is damaged or holds no design, or one whose parts do not fit each other: plans whose
             operations or schedules do not compute the kernels of the program, or memories that do not suit them.
         """
-        design = read_record(text)
-        if not isinstance(design, cls):
-            raise InputError(
-                f"the record holds a {type(design).__name__}, not a design",
-                hint="give the text that Design.to_json returned",
-            )
-        check_parts(design)
+        with rare_collection():
+            design = read_record(text)
+            if not isinstance(design, cls):
+                raise InputError(
+                    f"the record holds a {type(design).__name__}, not a design",
+                    hint="give the text that Design.to_json returned",
+                )
+            check_parts(design)
         return design
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -6,7 +6,7 @@ compute their kernels: operations follow from them, and planned kernels are comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from tg2hdl_ir.errors import InputError, Tg2hdlError
 from tg2hdl_ir.program import ProgramIR, check_contents
 from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.plan.variants import have_one_shape
 from tg2hdl_lower.plan_check import plan_faults
@@ -46,6 +47,8 @@ class Parts(PlannedProgram, Protocol):
     def cores(self) -> tuple[int, ...]: ...
     @property
     def buffers(self) -> tuple[MemoryPlan, ...]: ...
+    @property
+    def arrays(self) -> Sequence[MemoryArray]: ...
     @property
     def memories(self) -> Mapping[int, MemoryPlan]: ...
     def format(self) -> str: ...
@@ -80,9 +83,11 @@ def _faults(design: Parts) -> Iterator[str]:
     for name in ("kernels", "sources", "cores"):
         if len(getattr(design, name)) != calls:
             yield f"{len(getattr(design, name))} {name} for {calls} calls"
-    for part in (program, *([design.preparation] if design.preparation is not None else [])):
+    programs = [program] if design.preparation is None else [program, design.preparation]
+    for part in programs:
         yield from _program_faults(part)
-    for kernel in {*design.sources, *(plan.kernel for plan in design.kernels)}:
+    called = (call.kernel for part in programs for call in part.calls)
+    for kernel in {*called, *design.sources, *(plan.kernel for plan in design.kernels)}:
         verify(kernel)
     check_contents(program, () if design.preparation is None else [b.name for b in program.buffers])
     for number, plan in {id(plan): (n, plan) for n, plan in enumerate(design.kernels)}.values():
@@ -124,7 +129,7 @@ def _core_faults(design: Parts) -> Iterator[str]:
         other = first.setdefault(core, plan)
         if plan is not other and not have_one_shape(other, plan):
             yield f"kernels {other.kernel.name} and {plan.kernel.name} cannot share core {core}"
-    check_timeline(design.sequencer, design.kernels, design.buffers, design.sharing)
+    check_timeline(design.sequencer, design.kernels, design.buffers, design.sharing, design.arrays)
 
 
 def _same(one: npt.NDArray[Any], two: npt.NDArray[Any] | None) -> bool:
@@ -144,7 +149,6 @@ def _program_faults(program: ProgramIR) -> Iterator[str]:
         if len(call.buffers) != len(call.kernel.buffers) or not {*call.buffers} <= {*known}:
             yield f"a call of kernel {name} has buffers that do not exist"
             return
-        verify(call.kernel)
         for meta, number in zip(call.kernel.buffers, call.buffers, strict=True):
             buffer = program.buffers[number]
             if (meta.depth, meta.dtype) != (buffer.depth, buffer.dtype):

@@ -13,9 +13,9 @@ from tg2hdl.generation import check_same_codes
 from tg2hdl.loaded_model import compile_options, load_model
 from tg2hdl.model_file import file_option_names
 from tg2hdl.progress import step
+from tg2hdl_ir.collection import rare_collection
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.turns import compiles
-from tg2hdl_sim.collection import rare_collection
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["compile_model_to_hardware"]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tg2hdl_ir.collection import paused_collection
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_sim import compiler as cc
 from tg2hdl_sim.background import BackgroundBuild
-from tg2hdl_sim.collection import paused_collection
 from tg2hdl_sim.levelized.emit import emit
 from tg2hdl_sim.levelized.lowering import lower
 from tg2hdl_sim.levelized.program import build_program

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRBufLoad, IRConst, IROp, IRValue, IRVariable, KernelIR
+from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.values import Constant, Variable
@@ -36,29 +39,49 @@ def with_both_bounds(
     largest, dtype = max(ranges.of(end)[1] for end in open_ends) + 1, open_ends[0].dtype
     if any(end.dtype != dtype for end in open_ends) or largest > dtype.max_value:
         return None
-    # As a variable the bound may be reached, so that no pass folds the comparison.
-    bound = IRVariable("bound", 0, largest, dtype)
-    rewriter = Rewriter()
-    for load in loads:
-        rewriter.memo[load] = replace(
-            load,
-            addr=rewriter.value(load.addr),
-            gate=rewriter.optional(_closed(load.gate, set(open_ends), bound)),
-            alt=rewriter.optional(load.alt),
-        )
-    widened = replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree), variables=(bound,))
-    found = plan(widened)
+    found = plan(_widened(kernel, loads, set(open_ends), largest))
+    while any(isinstance(n, Constant) and n.value == largest for n in found.nodes.values()):
+        largest += 1  # Equal constants would be one operation.
+        found = plan(_widened(kernel, loads, set(open_ends), largest))
     nodes = {
         number: Constant(number, node.leaf, node.dtype, (largest, largest), largest)
         if isinstance(node, Variable)
         else node
         for number, node in found.nodes.items()
     }
-    bound_now = Rewriter()
-    bound_now.memo |= {variable: IRConst(largest, dtype) for variable in found.kernel.variables}
+    reached = IRConst(largest, dtype)
+    bound_now = Rewriter(_Unfolded(reached))
+    bound_now.memo |= dict.fromkeys(found.kernel.variables, reached)
     # The kernel that is planned, not the usual one, so that validation compares it with its source.
     planned = replace(found.kernel, loop_tree=bound_now.loop(found.kernel.loop_tree), variables=())
-    return replace(found, kernel=planned, nodes=nodes, notes=usual.notes, source=None)
+    paths = [path[1:] for path in leaf_paths(planned.loop_tree)]
+    leaves = tuple(replace(leaf, path=path) for leaf, path in zip(found.leaves, paths, strict=True))
+    return replace(found, kernel=planned, nodes=nodes, leaves=leaves, notes=usual.notes, source=None)
+
+
+class _Unfolded(Folder):
+    """Keeps the comparisons with a bound: the plan has them."""
+
+    def __init__(self, bound: IRConst) -> None:
+        super().__init__()
+        self.bound = bound
+
+    def op(self, op: str, dtype: DType, *srcs: IRValue) -> IRValue:
+        return IROp(op, dtype, srcs) if srcs[-1] is self.bound else super().op(op, dtype, *srcs)
+
+
+def _widened(kernel: KernelIR, loads: list[IRBufLoad], open_ends: set[IRValue], largest: int) -> KernelIR:
+    """The kernel whose loads check both ends; as a variable the bound may be reached, so that no pass folds it."""
+    bound = IRVariable("bound", 0, largest, next(iter(open_ends)).dtype)
+    rewriter = Rewriter()
+    for load in loads:
+        rewriter.memo[load] = replace(
+            load,
+            addr=rewriter.value(load.addr),
+            gate=rewriter.optional(_closed(load.gate, open_ends, bound)),
+            alt=rewriter.optional(load.alt),
+        )
+    return replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree), variables=(bound,))
 
 
 def _conjuncts(gate: IRValue | None) -> list[IRValue]:

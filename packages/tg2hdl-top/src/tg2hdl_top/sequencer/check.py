@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 from tg2hdl_top.sequencer.banks import least_banks
@@ -19,7 +20,11 @@ __all__ = ["check_timeline"]
 
 
 def check_timeline(
-    plan: SequencerPlan, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
+    plan: SequencerPlan,
+    plans: Sequence[HardwarePlan],
+    memories: Sequence[MemoryPlan],
+    sharing: Sharing,
+    arrays: Sequence[MemoryArray] = (),
 ) -> None:
     """Compare the starts that a sequencer predicts with the accesses that they let overlap.
 
@@ -31,6 +36,10 @@ def check_timeline(
         As arranged by its policy.
     plans : sequence of HardwarePlan
         Of each run, in execution order.
+    memories : sequence of MemoryPlan
+        Of the buffers.
+    arrays : sequence of MemoryArray, optional
+        Those of which buffers are regions: kernels then share the ports of the array.
 
     Raises
     ------
@@ -45,7 +54,7 @@ def check_timeline(
     # Kernels without fixed times, whose loops have run-time bounds, never meet another one.
     kernels = range(len(plans)) if plan.interval else sorted(_meeting(timeline))
     times = times_by_kernel(plans, memories, kernels)
-    found = _hazard(timeline, times, memories) or _conflict(plan, timeline, times, memories, sharing)
+    found = _hazard(timeline, times, memories) or _conflict(plan, timeline, times, memories, sharing, arrays)
     if found:
         kernel, reason = found
         raise PluginError(
@@ -106,11 +115,12 @@ def _conflict(
     times: Mapping[int, AccessTimes],
     memories: Sequence[MemoryPlan],
     sharing: Sharing,
+    arrays: Sequence[MemoryArray],
 ) -> tuple[int, str] | None:
     """The first kernel that uses hardware while another one does, or without a window to itself, and why."""
     runs = list(_runs(timeline))
     users: dict[str, list[Use]] = {}
-    for use in _uses(plan, timeline, times, memories, sharing):
+    for use in _uses(plan, timeline, times, memories, sharing, arrays):
         users.setdefault(use.name, []).append(use)
     for one, other in (pair for found in users.values() for pair in combinations(found, 2)):
         (a, b), (c, d) = runs[one.kernel], runs[other.kernel]
@@ -130,26 +140,29 @@ def _uses(
     times: Mapping[int, AccessTimes],
     memories: Sequence[MemoryPlan],
     sharing: Sharing,
+    arrays: Sequence[MemoryArray],
 ) -> list[Use]:
     """Shared hardware that each kernel needs, and when."""
     uses = []
+    built = {name: array.memory for array in arrays for name in array.members}
     for kernel, mine in times.items():
         shared = sharing.of(mine.shared)
         uses += [Use(kernel, name, span.after(timeline.starts[kernel])) for name, span in shared.items()]
     for memory in memories:
+        ports_of = built.get(memory.name, memory)
         for kernel, buffer in memory.slots:
             if kernel not in times:
                 continue
             start, mine = timeline.starts[kernel], times[kernel]
             if buffer in mine.write_ports:
-                uses.append(Use(kernel, write_use(memory.name), mine.write_ports[buffer].after(start)))
+                uses.append(Use(kernel, write_use(ports_of.name), mine.write_ports[buffer].after(start)))
             # The address of a single word never changes.
             if memory.layout.words > 1 or (plan.interval and not memory.role.is_rom):
                 ports = {port: span for (b, port), span in mine.read_ports.items() if b == buffer}
                 uses += [
                     Use(
                         kernel,
-                        read_use(memory.name, memory.port_of((kernel, buffer), port)),
+                        read_use(ports_of.name, ports_of.port_of((kernel, buffer), port)),
                         span.after(start),
                     )
                     for port, span in ports.items()

@@ -20,7 +20,7 @@ from tg2hdl.exploration.workers import runner_for
 from tg2hdl.loaded_model import compile_options, load_model
 from tg2hdl.progress import step
 from tg2hdl_backend import CapturedProgram
-from tg2hdl_sim.collection import rare_collection
+from tg2hdl_ir.collection import rare_collection
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["explore", "fitted_options", "opened_search"]

@@ -143,8 +143,12 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, np.ndarray]]] = {
 
 
 def write(path: Path, node: onnx.NodeProto, arrays: dict[str, np.ndarray]) -> Path:
+    return write_nodes(path, [node], arrays)
+
+
+def write_nodes(path: Path, nodes: list[onnx.NodeProto], arrays: dict[str, np.ndarray]) -> Path:
     initializers = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
-    graph = helper.make_graph([node], "g", [X], [Y], initializers)
+    graph = helper.make_graph(nodes, "g", [X], [Y], initializers)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return path
 
@@ -211,6 +215,30 @@ def test_a_chain_of_concats_is_refused_where_it_grows_too_large(tmp_path: Path) 
     with pytest.raises(Tg2hdlError, match="536870912 elements, beyond the limit") as caught:
         OnnxModel(tmp_path / "m.onnx")
     assert "c24" in str(caught.value)
+
+
+LONG_SUMS: dict[str, tuple[type, dict[str, np.ndarray], list[onnx.NodeProto]]] = {
+    "floats": (np.float32, {"a": ints(BIG)}, []),
+    "integers": (np.int64, {"a": ints(BIG)}, []),
+    "a_computed_size": (np.int64, {"b": ints(2**20)}, [helper.make_node("Mul", ["b", "b"], ["a"])]),
+}
+
+
+@pytest.mark.parametrize("kind", ["Add", "Mul", "Sub"])
+@pytest.mark.parametrize("case", LONG_SUMS)
+def test_the_inference_does_not_follow_long_sums(case: str, kind: str, tmp_path: Path) -> None:
+    dtype, given, nodes = LONG_SUMS[case]
+    weights = {**given, "one": np.ones(1, dtype)}
+    value = numpy_helper.from_array(np.ones(1, dtype))
+    long = [
+        helper.make_node("ConstantOfShape", ["a"], ["c"], "hostile", value=value),
+        helper.make_node(kind, ["one", "c"], ["s"]),
+        helper.make_node("Cast", ["s"], ["y"], to=TensorProto.FLOAT),
+    ]
+    path = write_nodes(tmp_path / "m.onnx", [*nodes, *long], weights)
+    with within_seconds(), pytest.raises(Tg2hdlError, match="beyond the limit of 268435456") as caught:
+        OnnxModel(path)
+    assert "hostile" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["Expand", "Tile", "ConstantOfShape"])

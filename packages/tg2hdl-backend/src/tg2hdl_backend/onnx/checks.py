@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 import onnx.shape_inference
-from onnx import ModelProto, TensorProto, TypeProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.node import OnnxNode
@@ -100,6 +100,47 @@ def _as_computed(model: ModelProto) -> Iterator[None]:
             node.CopyFrom(before)
 
 
+_LONG = 1 << 16
+"""Elements beyond which ONNX's inference takes long where it follows sizes through a file."""
+
+_MAKE_SIZES = frozenset(
+    {"ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"},
+)
+
+
+def _has_long_vectors(graph: GraphProto) -> bool:
+    """Whether a value may be a vector with many elements: as ONNX infers, or because its size is computed."""
+    known = {}
+    for info in (*graph.value_info, *graph.output):
+        tensor = info.type.tensor_type
+        if tensor.HasField("shape"):
+            dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+            known[info.name] = dims
+            if len(dims) == 1 and dims[0] > _LONG:
+                return True
+    made = (name for n in graph.node if n.op_type in _MAKE_SIZES for name in n.output)
+    return any(min(known.get(name, [-1]), default=1) < 0 for name in made) or any(
+        map(_has_long_vectors, _inner_graphs(graph.node))
+    )
+
+
+def _inner_graphs(nodes: Iterable[NodeProto]) -> Iterator[GraphProto]:
+    return (g for n in nodes for a in n.attribute for g in (a.g, *a.graphs) if g.node)
+
+
+def _inferred(model: ModelProto, file: str) -> GraphProto:
+    """The graph with the types and shapes that follow from those of its inputs, which fit its operators."""
+    try:
+        return onnx.shape_inference.infer_shapes(model, check_type=True).graph
+    except onnx.shape_inference.InferenceError as error:
+        onnx.shape_inference.infer_shapes(model)
+        raise InputError(
+            f"types that do not fit: {error}",
+            where=file,
+            hint="insert a Cast, or check the exporter with onnx.checker.check_model(model, full_check=True)",
+        ) from error
+
+
 def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
     """Types of all values of a model whose inputs have sizes; values that ONNX cannot infer are missing.
 
@@ -114,23 +155,19 @@ def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
         # ONNX's inference takes 0 for the default of this attribute, which is 1.
         if node.op_type == "STFT" and not any(a.name == "onesided" for a in node.attribute):
             node.attribute.append(onnx.helper.make_attribute("onesided", 1))
-    try:
-        with _as_computed(model):
-            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except onnx.shape_inference.InferenceError as error:
-        log.warning(
-            "%s: ONNX infers no types and shapes, so that results are not compared with them: %s", file, error
-        )
-        return ExpectedTypes({})
-    try:
-        with _as_computed(model):
-            onnx.shape_inference.infer_shapes(model, data_prop=True, check_type=True)
-    except onnx.shape_inference.InferenceError as error:
-        raise InputError(
-            f"types that do not fit: {error}",
-            where=file,
-            hint="insert a Cast, or check the exporter with onnx.checker.check_model(model, full_check=True)",
-        ) from error
+    with _as_computed(model):
+        try:
+            graph = _inferred(model, file)
+            # It makes lists of all elements of vectors, of any type: a second for a million.
+            if not _has_long_vectors(graph):
+                graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        except onnx.shape_inference.InferenceError as error:
+            log.warning(
+                "%s: ONNX infers no types and shapes, so that results are not compared with them: %s",
+                file,
+                error,
+            )
+            return ExpectedTypes({})
     types = {}
     for info in (*graph.value_info, *graph.output):
         if info.type.WhichOneof("value") == "tensor_type":

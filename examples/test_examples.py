@@ -140,7 +140,6 @@ def test_training_lowers_the_loss_as_in_numpy():
 
 
 def test_the_notebook_runs():
-    pytest.importorskip("plotly")
     cells = json.loads((HERE / "first_look.ipynb").read_text())["cells"]
     scope = {}
     for cell in cells:

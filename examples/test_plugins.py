@@ -278,7 +278,6 @@ def test_file_list(plugin, tmp_path):
 
 @example("zeros_section")
 def test_zeros_section(plugin):
-    pytest.importorskip("plotly")
     weight = Tensor(np.array([0, 0, 0, 5] * 4, np.int8))
     (section,) = plugin.tg2hdl_report_sections()
     assert "<td>3%</td>" in check_report_section(section), "one of its 32 weights is 0"

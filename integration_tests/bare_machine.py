@@ -135,15 +135,12 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")])
 NEEDS = {
     "README.md console": "tg2hdl[all]",
-    "docs/start.md console": "tg2hdl[report]",
-    "docs/howto/report.md": "tg2hdl[report]",
-    "docs/howto/explore.md console": "tg2hdl[report]",
     "docs/howto/export.md": "tg2hdl[verilog]",
     "docs/howto/onnx.md": "tg2hdl[onnx]",
     "docs/howto/frameworks.md": "tg2hdl[onnx]",
     "docs/howto/vivado.md": "tg2hdl[verilog]",
-    "docs/howto/tflite.md": "tg2hdl[tflite] tg2hdl[report]",
-    "docs/howto/quantization.md": "tg2hdl[quantize] tg2hdl[report]",
+    "docs/howto/tflite.md": "tg2hdl[tflite]",
+    "docs/howto/quantization.md": "tg2hdl[quantize]",
     "docs/concepts/processor.md": "tg2hdl-tpu[board]",
     "packages/tg2hdl-backend/README.md": "tg2hdl-backend tg2hdl-fp32[tg2hdl]",
     "packages/tg2hdl-host/README.md": "tg2hdl[sim]",

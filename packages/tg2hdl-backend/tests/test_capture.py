@@ -280,7 +280,7 @@ def test_a_refusal_names_the_line():
 
     captured = capture(model, X)
     kernel = captured.program.calls[1].kernel
-    line = f"{__name__}:{model.__code__.co_firstlineno + 1}::model"
+    line = f"test_capture.py:{model.__code__.co_firstlineno + 1}"
     assert kernel.where == f"kernel E_8, made by sin ({line})"
     with pytest.raises(UnsupportedError) as error:
         compile_program(captured.program)

@@ -92,14 +92,15 @@ def tg2hdl_report_sections() -> list[ReportSection]:
     """Sections of ``tg2hdl report``."""
     sections = "tg2hdl.report.sections."
     return [
+        ReportSection("model", "Model", sections + "model:render", order=5),
         ReportSection("summary", "Summary", sections + "summary:render", order=10),
         ReportSection("comparison", "Comparison", sections + "comparison:render", order=15),
         ReportSection("layers", "Layers", sections + "layers:render", order=20),
-        ReportSection("timeline", "Timeline", sections + "timeline:render", order=30),
+        ReportSection("utilization", "Utilization", sections + "utilization:render", order=30),
+        ReportSection("multipliers", "Multipliers", sections + "multipliers:render", order=35),
         ReportSection("memory", "Memory", sections + "memory:render", order=40),
         ReportSection("roofline", "Roofline", sections + "roofline:render", order=50),
         ReportSection("area", "Area", sections + "area:render", order=60),
-        ReportSection("datapath", "Datapath", sections + "datapath:render", order=70),
         ReportSection("decisions", "Decisions", sections + "decisions:render", order=75),
         ReportSection("numbers", "Numbers", sections + "numbers:render", order=80),
     ]

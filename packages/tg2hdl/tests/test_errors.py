@@ -1,7 +1,6 @@
 """Errors of the commands and the Python interface by their full texts; many more are tested beside their features."""
 
 import json
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -40,11 +39,10 @@ from tg2hdl.quantization import samples_as_declared
 from tg2hdl.quantized_file import _check_states, load_quantized, save_quantized
 from tg2hdl.quantized_model import _check_codes
 from tg2hdl.quantized_onnx import _weights, write_quantized_onnx
-from tg2hdl.report.charts import plotly_script
 from tg2hdl.report.facts import read_facts
 from tg2hdl.serve import _Door, _link_of
 from tg2hdl.testbench import check_testbenches
-from tg2hdl.width_search import WidthSearch, search_widths
+from tg2hdl.width_search import search_widths
 from tg2hdl_ir import DType, Tg2hdlError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_quant.graph import QuantizeOptions
@@ -139,13 +137,6 @@ def sequences_in_a_file(folder):
 def patched(place, value):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place, value)
-        yield
-
-
-@contextmanager
-def without(package):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, package, None)
         yield
 
 
@@ -308,16 +299,6 @@ def unknown_node():
     weight = onnx.numpy_helper.from_array(WEIGHTS, "w")
     proto = SimpleNamespace(graph=onnx.helper.make_graph([node], "g", [], [], [weight]))
     _weights(proto, QuantizeOptions(layers={"conv": 4}))
-
-
-def report_without_plotly():
-    with without("plotly.offline"):
-        plotly_script.__wrapped__()
-
-
-def plot_without_plotly():
-    with without("plotly.graph_objects"):
-        object.__new__(WidthSearch).plot("x.html")
 
 
 def facts(folder, **changes):
@@ -747,16 +728,6 @@ CASES = {
     "unknown node": (
         unknown_node,
         "bad input: the file has no node 'conv' with weights to quantize\n  hint: one of: fc",
-    ),
-    "report without plotly": (
-        report_without_plotly,
-        "missing tool: a report needs the plotting library plotly, which is not installed\n"
-        '  hint: pip install "tg2hdl[report]"',
-    ),
-    "plot without plotly": (
-        plot_without_plotly,
-        "missing tool: the plot needs the package plotly, which is not installed\n"
-        '  hint: pip install "tg2hdl[report]"',
     ),
     "no report": (
         lambda folder: read_facts(folder / "x.json"),

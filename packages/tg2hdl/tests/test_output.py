@@ -181,7 +181,7 @@ def test_doctor_finds_what_runs_here():
     [
         ("onnxruntime", "quantize", 'quantize  no: pip install "tg2hdl[quantize]"'),
         ("amaranth_boards", "boards", 'boards    no: pip install "tg2hdl[boards]"'),
-        ("plotly", "report", 'report    no: pip install "tg2hdl[report]"'),
+        ("nothing", "report", "report    yes"),
         ("nothing", "compile", "compile   yes"),
     ],
 )

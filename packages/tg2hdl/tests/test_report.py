@@ -1,5 +1,7 @@
 """The report: its figures are those of the accelerator, and the page stands alone."""
 
+import base64
+import gzip
 import html
 import json
 import re
@@ -14,15 +16,19 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
-from tg2hdl.report import build_report, gather_facts, read_facts
+from tg2hdl.report import ReportContext, build_report, gather_facts, read_facts
 from tg2hdl.report.datapath import datapath_groups, draw_datapath
+from tg2hdl.report.model_graph import graph_of
+from tg2hdl.report.page import page_of
+from tg2hdl.report.sections import multipliers
+from tg2hdl.report.sweep import swept
+from tg2hdl.report.utilization import events_of, kernel_events
+from tg2hdl.report.waveform import _sampled, recorded_waves
 from tg2hdl.results import labelled, labels_of
 from tg2hdl.trace import chrome_trace
 from tg2hdl_ir.errors import InputError, Tg2hdlError
 from tg2hdl_ir.plugins.descriptors import ReportSection
 from tg2hdl_ir.plugins.registry import registry
-
-pytest.importorskip("plotly")
 
 X = np.arange(16, dtype=np.int8).reshape(1, 16)
 MODEL = """
@@ -31,6 +37,15 @@ from tinygrad import Tensor
 w = Tensor(np.arange(-64, 64, dtype=np.int8).reshape(16, 8))
 def model(x): return ((x.cast("int32") @ w.cast("int32")).relu() * 3).max(axis=1)
 example_inputs = (Tensor.empty(1, 16, dtype="int8"),)
+"""
+
+KEYS = """import numpy as np
+from tinygrad import Tensor
+W = {"q": Tensor(np.arange(64, dtype=np.int8).reshape(8, 8)), "k": Tensor(np.arange(24, dtype=np.int8).reshape(8, 3))}
+def model(x):
+    h = (x.cast("int32") @ W["q"].cast("int32")).relu()
+    return h @ W["k"].cast("int32")
+example_inputs = (Tensor.empty(1, 8, dtype="int8"),)
 """
 
 
@@ -95,18 +110,101 @@ def test_the_page_needs_no_other_file(accelerator, result):
     page = accelerator.report(X, simulation=result).html
     own = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     assert not re.findall(r"""(?:src|href)=["'](?!#)""", own)
-    for title in ("Summary", "Layers", "Timeline", "Memory", "Roofline", "Datapath", "Numbers"):
-        assert f"<h2>{title}</h2>" in page
-    assert "<h2>Comparison</h2>" not in page
-    assert len(page) < 2_500_000
+    titles = re.findall("<h2>([^<]*)</h2>", own)
+    assert titles[:4] == ["Model", "Summary", "Layers", "Utilization"]
+    assert {"Memory", "Roofline", "Area", "Decisions", "Numbers"} <= set(titles)
+    assert not {"Comparison", "Multipliers"} & set(titles)
+    assert len(page) < 200_000
+
+
+def test_kernels_have_pages_with_decisions_datapath_and_waveform(accelerator, result):
+    page = accelerator.report(X, simulation=result).html
+    packed = re.search(r'id="kernels">([^<]*)<', page)[1]
+    first, second = json.loads(gzip.decompress(base64.b64decode(packed)))
+    assert "<code>lanes</code>" in first
+    assert 'class="datapath"' in first
+    assert 'class="wave"' in first
+    assert "waits for <code>temp0</code>" in second
+    waves = recorded_waves(accelerator, (X,))
+    values = {trace.name: trace.values for trace in waves[0]}
+    assert values["i1"][:6] == ("0", "0", "1", "2", "3", "0"), "four words of x, from the cycle after start"
+
+
+def test_names_are_those_of_layers_and_lines(tmp_path):
+    path = tmp_path / "cnn.py"
+    path.write_text(KEYS)
+    facts = gather_facts(tg2hdl.compile(str(path)))
+    labels = [k["label"] for k in facts["kernels"]]
+    assert len(set(labels)) == len(labels)
+    assert {"W.q", "W.k"} <= set(labels)
+    places = {k["label"]: k["place"] for k in facts["kernels"]}
+    assert places["W.q"] == "cnn.py:5"
+    assert places["W.k"] == "cnn.py:6"
+    graph = graph_of(facts)
+    assert {"from": "input x", "to": "k0", "text": "1 x 8 of 8 bits", "tensor": "x"} in graph["edges"]
+
+
+def test_no_ratio_is_below_one():
+    w = Tensor(np.arange(-8, 8, dtype=np.int8).reshape(4, 4))
+    facts = gather_facts(tg2hdl.compile(lambda x: x.cast("int32") @ w.cast("int32"), X[:, :4], multipliers=2))
+    for k in facts["kernels"]:
+        assert sum(k["slots"].values()) == k["cycles"] * k["multipliers"]
+        assert min(k["slots"].values()) >= 0
+        assert k["slots"]["useful"] > 0
+
+
+@pytest.mark.parametrize("schedule", ["serial", "overlap"])
+def test_the_heat_map_counts_what_the_simulation_does(schedule, tmp_path):
+    w = Tensor(np.arange(18, dtype=np.int8).reshape(2, 1, 3, 3))
+
+    def model(x):
+        return x.cast("int32").conv2d(w.cast("int32"), padding=1).relu().max_pool2d()
+
+    x = np.arange(36, dtype=np.int8).reshape(1, 1, 6, 6)
+    options = tg2hdl.CompileOptions(schedule=schedule)
+    accelerator = tg2hdl.compile(model, x, multipliers=4, options=options)
+    with accelerator.session("amaranth", vcd=tmp_path / "run.vcd") as session:
+        session.run(x)
+    with (tmp_path / "run.vcd").open() as file:
+        _, sampled = _sampled(file)
+    counted = 0
+    for number, plan in enumerate(accelerator.design.kernels):
+        scope = f"kernel{number}"
+        first = sampled[scope, "start"].index("1") + 1
+        cycles = np.arange(plan.cycles() + 2)
+        predicted: dict[tuple[str, str], np.ndarray] = {}
+        for what, events in kernel_events(plan):
+            predicted[what] = predicted.get(what, 0) + np.diff(events_of(plan, events, 0, cycles, {}))
+        for (kind, name), expected in predicted.items():
+            pattern = "step" if kind == "steps" else rf"{kind}__{name}__\d+__en"
+            enables = [
+                values for (s, n), values in sampled.items() if s == scope and re.fullmatch(pattern, n)
+            ]
+            seen = sum(
+                np.array([int(v) > 0 for v in values[first:]][: len(cycles) - 1], int) for values in enables
+            )
+            if kind == "write":  # Counted as evenly spread over the steps.
+                assert seen.sum() == round(expected.sum())
+            elif kind in ("steps", "read"):
+                assert seen.tolist() == expected.tolist()
+            counted += kind in ("steps", "read", "write")
+    assert counted >= 6
+
+
+def test_other_multipliers_are_planned_within_a_time(accelerator):
+    found = swept(accelerator, seconds=120, progress=lambda message: None)
+    assert found["now"] == 4
+    points = {p["multipliers"]: p for p in found["points"]}
+    assert points[4]["cycles"] == accelerator.predicted_cycles
+    assert points[4]["lut"] > 0
+    assert points[2]["cycles"] > points[4]["cycles"]
+    assert swept(accelerator, seconds=0.01)["points"] == []
 
 
 def test_text_of_the_user_is_escaped(accelerator):
     facts = gather_facts(accelerator)
     facts["name"] = "<b>&"
-    from tg2hdl.html_templates import environment
-
-    page = environment().get_template("page.html.j2").render(facts=facts, sections=[], plotly="")
+    page = page_of(facts["name"], [])
     assert "<h1>&lt;b&gt;&amp;</h1>" in page
 
 
@@ -186,7 +284,7 @@ def test_the_command_writes_page_figures_and_trace(tmp_path, monkeypatch):
     (tmp_path / "model.py").write_text(MODEL)
     done = CliRunner().invoke(
         cli,
-        ["report", "model.py", "--engine", "amaranth", "-o", "r.html", "--trace", "t.json"],
+        ["report", "model.py", "--engine", "amaranth", "-o", "r.html", "--trace", "t.json", "--sweep", "0"],
         catch_exceptions=False,
     )
     assert done.exit_code == 0, done.output
@@ -194,10 +292,15 @@ def test_the_command_writes_page_figures_and_trace(tmp_path, monkeypatch):
     assert facts["simulated"]["compute"] == facts["cycles"]
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     again = CliRunner().invoke(
-        cli, ["report", "model.py", "--no-simulate", "--against", "r.json", "--multipliers", "2"]
+        cli,
+        ["report", "model.py", "--no-simulate", "--against", "r.json", "--multipliers", "2", "--sweep", "0"],
     )
     assert again.exit_code == 0, again.output
-    assert (tmp_path / "model.report.html").is_file()
+    assert "<h2>Comparison</h2>" in (tmp_path / "model.report.html").read_text()
+    (tmp_path / "other.py").write_text(MODEL.replace(".relu()", ""))
+    beside = ["report", "model.py", "--no-simulate", "--against", "other.py", "--sweep", "0"]
+    assert CliRunner().invoke(cli, beside, catch_exceptions=False).exit_code == 0
+    assert 'id="graph-before"' in (tmp_path / "model.report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -221,43 +324,54 @@ console.error = (...words) => { faults.push(words.join(" ")); complain(...words)
 """
 ACTIONS = """
 <script>
-(async () => {
-  const seen = {};
+addEventListener("load", async () => {
+  const seen = {}, one = (selector) => document.querySelector(selector);
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-  const chart = document.querySelector("#SECTION .chart > div");
-  for (let n = 0; n < 600 && !(chart.data && chart.querySelector(".nsewdrag")); n++) await wait(50);
-  chart.scrollIntoView();
-  await wait(100);
-  const layer = chart.querySelector(".nsewdrag");
-  const box = layer.getBoundingClientRect();
-  const at = (x, y) => ({ clientX: x, clientY: y, bubbles: true, cancelable: true, view: window });
-  const move = (x, y) => ["mouseover", "mousemove"].forEach((k) => layer.dispatchEvent(new MouseEvent(k, at(x, y))));
-  // Hover along a grid until a label is shown.
-  for (let n = 0; n < 400 && !chart.querySelector(".hoverlayer .hovertext"); n++) {
-    move(box.left + box.width * ((n % 20) + 0.5) / 20, box.top + box.height * (Math.floor(n / 20) + 0.5) / 20);
-    await wait(60);
+  const happens = { bubbles: true, cancelable: true };
+  const key = (element, name) => element.dispatchEvent(new KeyboardEvent("keydown", { key: name, ...happens }));
+  const canvas = one("#graph .canvas"), layers = [...document.querySelectorAll("#graph .layer")];
+  const width = () => one("#graph svg").getBoundingClientRect().width;
+  seen.wide = document.documentElement.scrollWidth > innerWidth;
+  seen.layers = layers.map((layer) => layer.getAttribute("aria-label"));
+  const before = width();
+  canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -300, ...happens }));
+  const zoomed = width();
+  key(canvas, "-"); key(canvas, "-");
+  seen.zoom = [zoomed > before, width() < zoomed];
+  one("#graph button[data-zoom='0']").click();
+  layers[0].focus();
+  key(layers[0], "ArrowDown");
+  seen.arrow = document.activeElement.dataset.id;
+  key(document.activeElement, "Enter");
+  await wait(300);
+  seen.title = one("#kernel[open] h2").textContent;
+  one("#kernel button[data-step='-1']").click();
+  await wait(300);
+  seen.before = one("#kernel[open] h2").textContent;
+  seen.parts = [...document.querySelectorAll("#kernel h3")].map((h) => h.textContent);
+  one("#kernel button[data-close]").click();
+  seen.closed = !one("#kernel").open;
+  layers[0].dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  await wait(300);
+  seen.clicked = one("#kernel[open] h2").textContent;
+  one("#kernel").close();
+  const cell = one("#heat .cover"), box = cell.getBoundingClientRect();
+  cell.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, clientY: box.top + 2 }));
+  seen.tip = one("#tip").textContent;
+  const range = one("#multipliers-range");
+  if (range) {
+    range.value = 0;
+    range.dispatchEvent(new Event("input"));
+    seen.slider = [one("#slider output").textContent, one("#slider .tile strong").textContent];
   }
-  seen.hover = chart.querySelector(".hoverlayer .hovertext")?.textContent ?? "";
-  const range = () => JSON.stringify(chart._fullLayout.xaxis.range);
-  const before = range();
-  const wheel = { ...at(box.left + box.width / 2, box.top + box.height / 2), deltaY: -300 };
-  layer.dispatchEvent(new WheelEvent("wheel", wheel));
-  await wait(500);
-  seen.zoom = range() !== before;
-  const legend = chart.querySelector(".legendtoggle");
-  if (legend) {
-    legend.dispatchEvent(new MouseEvent("mousedown", at(0, 0)));
-    legend.dispatchEvent(new MouseEvent("mouseup", at(0, 0)));
-    await wait(800);
-  }
-  seen.legend = chart._fullData.some((trace) => trace.visible === "legendonly");
-  document.getElementById("theme").click();
-  const first = document.documentElement.dataset.theme;
-  document.getElementById("theme").click();
-  seen.theme = first !== document.documentElement.dataset.theme;
+  const themes = [];
+  for (let n = 0; n < 2; n++) { one("#theme").click(); themes.push(document.documentElement.dataset.theme); }
+  seen.themes = themes.sort();
+  dispatchEvent(new Event("beforeprint"));
+  seen.printed = document.documentElement.dataset.theme;
   seen.faults = faults;
   document.body.setAttribute("data-seen", JSON.stringify(seen));
-})();
+});
 </script>
 """
 
@@ -269,24 +383,32 @@ def in_chromium(path, width, profile):
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
-@pytest.mark.parametrize(("width", "section"), [(390, "roofline"), (1280, "timeline")])
-def test_charts_are_drawn_in_a_browser_and_answer(accelerator, result, tmp_path, width, section):
-    page = accelerator.report(X, simulation=result).html
-    page = page.replace("<head>", "<head>" + INTERACTION, 1)
-    page = page.replace("</body>", ACTIONS.replace("SECTION", section) + "</body>")
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_person_uses_the_page(accelerator, result, tmp_path, width):
+    area = {"lut": 300, "ff": None, "dsp": 4, "bram": 1, "fmax": 90.0, "has": {"lut": 900}}
+    points = [{"multipliers": n, "cycles": 4000 // n, "interval": 4000 // n, **area} for n in (2, 4)]
+    facts = gather_facts(accelerator, (X,), result)
+    sweep = {"part": "ecp5-45k", "seconds": 1.0, "now": 4, "points": points}
+    context = ReportContext(accelerator, facts | {"sweep": sweep})
+    slider = {"name": "multipliers", "title": "Multipliers", "body": multipliers.render(context)}
+    page = accelerator.report(X, simulation=result).html.replace("<head>", "<head>" + INTERACTION, 1)
+    page = page.replace('<section id="memory">', f'<section>{slider["body"]}</section><section id="memory">')
     path = tmp_path / "r.html"
-    path.write_text(page)
+    path.write_text(page.replace("</body>", ACTIONS + "</body>"))
     dom = in_chromium(path, width, tmp_path / "profile")
-    assert 'data-theme="light"' in dom or 'data-theme="dark"' in dom
-    charts = dom.count('class="chart"')
-    assert charts >= 3
-    assert len(re.findall(r'class="[^"]*\bsvg-container"', dom)) == charts
     seen = json.loads(html.unescape(re.search(r'data-seen="([^"]*)"', dom)[1]))
+    first, second = (k["label"] for k in facts["kernels"])
     assert seen["faults"] == []
-    assert seen["zoom"]
-    assert seen["theme"]
-    assert seen["hover"], "no label was shown over the chart"
-    assert seen["legend"] or section == "timeline"
+    assert not seen["wide"]
+    assert f"{facts['kernels'][0]['cycles']} cycles" in seen["layers"][0]
+    assert seen["zoom"] == [True, True]
+    assert (seen["arrow"], seen["title"], seen["before"], seen["clicked"]) == ("k1", second, first, first)
+    assert seen["parts"] == ["Loops", "Decisions", "Use of the hardware", "Waveform", "Datapath", "Memories"]
+    assert seen["closed"]
+    assert "100 % in cycles" in seen["tip"]
+    assert seen["slider"] == ["2", "2,000"]
+    assert seen["themes"] == ["dark", "light"]
+    assert seen["printed"] == "light"
 
 
 def test_labels_of_an_output():

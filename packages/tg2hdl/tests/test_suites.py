@@ -74,7 +74,6 @@ def test_faulty_front_ends_are_named(text, tmp_path):
 
 @pytest.mark.parametrize("section", registry().report_sections(), ids=lambda section: section.name)
 def test_built_in_sections_pass(section):
-    pytest.importorskip("plotly")
     check_report_section(section)
 
 

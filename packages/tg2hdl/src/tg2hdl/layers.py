@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import combinations
 
 from tg2hdl_ir.program import KernelCall, ProgramIR
 
-__all__ = ["layer_of", "weight_origins"]
+__all__ = ["layers_of", "weight_origins"]
 
 _NO_NAME = re.compile(r"temp\d+(_\d+)?|.*_prepared(_\d+)?")
 """Buffers that have no name in the model."""
 _PART = re.compile(r"\.k\d+\.\d+$|_(kept|sums)(_\d+)?$")
 """Suffix of a tile, of the channels that are left, or of sums of the others, after the name of the weight."""
+_SUMS = re.compile(r"sums\d+")
+_PARAMETER = re.compile(r"\.(weight|bias|running_|num_batches)[^.]*$")
+"""Parameters of tinygrad's modules, whose names say nothing beyond the module."""
 
 
 def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[str, ...]]:
@@ -37,10 +41,38 @@ def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[
     return origins
 
 
-def layer_of(call: KernelCall, program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> str:
-    """Modules whose weights a kernel reads, such as ``first, norm``; else its place in the user's program."""
-    buffers = [program.buffers[n] for n in call.buffers]
+def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Of each kernel, the modules whose weights it reads, such as ``first, norm``; else its place in the program.
+
+    Weights of a dict or a list, of which several kernels read different ones, keep their keys: ``W.q``.
+    """
+    read = [_weights_read(call, program, origins) for call in program.calls]
+    # A tensor with parts, and a module with weights, are one layer.
+    whole = {_module(n) for names in read for n in names if n == _module(n) or _PARAMETER.search(n)}
+    users: dict[str, list[set[str]]] = {}
+    for names in read:
+        for module in {_module(name) for name in names} - whole:
+            users.setdefault(module, []).append({n for n in names if _module(n) == module})
+    shared = {m for m, sets in users.items() if any(a.isdisjoint(b) for a, b in combinations(sets, 2))}
+    found: list[str] = []
+    writer: dict[int, str] = {}
+    for call, names in zip(program.calls, read, strict=True):
+        kept = (n if _module(n) in shared else _module(n) for n in names)
+        reads, writes = call.accesses()
+        # A kernel that goes on with sums is of the layer that began them.
+        begun = (writer[n] for n in reads if n in writer and _SUMS.fullmatch(program.buffers[n].name))
+        found.append(", ".join(dict.fromkeys(kept)) or call.kernel.source or next(begun, ""))
+        writer |= dict.fromkeys(writes, found[-1])
+    return tuple(found)
+
+
+def _weights_read(
+    call: KernelCall, program: ProgramIR, origins: dict[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    buffers = (program.buffers[n] for n in call.buffers)
     weights = [_PART.sub("", b.name) for b in buffers if b.role in ("weight", "external")]
-    names = [_PART.sub("", name) for weight in weights for name in origins.get(weight, (weight,))]
-    modules = dict.fromkeys(name.rpartition(".")[0] or name for name in names)
-    return ", ".join(modules) or call.kernel.source
+    return tuple(_PART.sub("", name) for weight in weights for name in origins.get(weight, (weight,)))
+
+
+def _module(name: str) -> str:
+    return name.rpartition(".")[0] or name

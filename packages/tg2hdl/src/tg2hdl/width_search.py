@@ -15,7 +15,9 @@ import numpy.typing as npt
 from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.quantization import quantize
 from tg2hdl.quantized_model import QuantizedModel
-from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl.report.charts import Dot, Series, scatter
+from tg2hdl.report.page import page_of
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_quant.graph import QuantizationReport
 
@@ -91,39 +93,22 @@ class WidthSearch:
         )
 
     def plot(self, path: str | PathLike[str]) -> Path:
-        """Write an HTML file: quality against each cost, the front as a line.
-
-        Raises
-        ------
-        ToolMissingError
-            Without the package plotly.
-        """
-        try:
-            from plotly.graph_objects import Scatter
-            from plotly.subplots import make_subplots
-        except ImportError:
-            raise ToolMissingError(
-                "the plot needs the package plotly, which is not installed",
-                hint='pip install "tg2hdl[report]"',
-            ) from None
+        """Write an HTML file: quality against each cost, the front as a line."""
         names = ("multipliers", "block RAMs", "LUTs", "cycles")
-        figure = make_subplots(2, 2, subplot_titles=names, shared_yaxes=True)
+        sections = []
         for place, name in enumerate(names):
+            series = []
             for chosen, label in ((self.candidates, "tried"), (self.front, "Pareto front")):
                 points = sorted(chosen, key=lambda c: (c.costs[place], c.quality))
-                trace = Scatter(
-                    x=[c.costs[place] for c in points],
-                    y=[c.quality for c in points],
-                    text=[", ".join(f"{n}: {b}" for n, b in c.bits.items()) for c in points],
-                    mode="markers" if label == "tried" else "lines+markers",
-                    marker_color="#888888" if label == "tried" else "#1f6fb4",
-                    name=label,
-                    showlegend=place == 0,
-                )
-                figure.add_trace(trace, place // 2 + 1, place % 2 + 1)
-            figure.update_xaxes(title_text=name, row=place // 2 + 1, col=place % 2 + 1)
-        figure.update_yaxes(title_text=self.measure, col=1)
-        return write_file(path, figure.to_html(include_plotlyjs=True))
+                dots = [
+                    Dot(c.costs[place], c.quality, ", ".join(f"{n}: {b}" for n, b in c.bits.items()))
+                    for c in points
+                ]
+                is_front = label == "Pareto front"
+                series.append(Series(label, dots, 0 if is_front else 7, line=is_front))
+            body = scatter(series, x=name, y=self.measure, caption=f"{self.measure} over {name}.")
+            sections.append({"name": name.replace(" ", "-"), "title": name, "body": body})
+        return write_file(path, page_of("Widths of the layers", sections))
 
 
 def search_widths(

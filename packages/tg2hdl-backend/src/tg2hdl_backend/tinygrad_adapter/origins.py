@@ -152,12 +152,19 @@ def _describe(uop: UOp) -> str | None:
         return None
     note = uop.metadata[0]
     caller = getattr(note, "caller", "")
-    return f"{note.name.strip('_')} ({caller})" if caller else str(note.name)
+    return f"{note.name.strip('_')} ({_place(caller)})" if caller else str(note.name)
+
+
+def _place(caller: str) -> str:
+    """``model.py:8`` for tinygrad's ``module:8::function``."""
+    module, _, line = caller.partition("::")[0].rpartition(":")
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return f"{Path(file).name if file else module}:{line}"
 
 
 def _line() -> str:
-    """Module, line and function of the innermost frame outside of tinygrad and this package."""
+    """File and line of the innermost frame outside of tinygrad and this package, such as ``model.py:8``."""
     frame: Any = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back
-    return f"{frame.f_globals.get('__name__')}:{frame.f_lineno}::{frame.f_code.co_name}"
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -18,7 +18,6 @@ from tg2hdl.exploration.explore import opened_search
 from tg2hdl.exploration.goals import LIMITS, check_limits, goal_named
 from tg2hdl.exploration.part import part_of
 from tg2hdl.loaded_model import load_model
-from tg2hdl.report.charts import plotly_script
 from tg2hdl.report.exploration import exploration_page
 from tg2hdl_ir.errors import InputError, ToolMissingError
 
@@ -103,7 +102,6 @@ def explore(
     """
     console, progress = consoles(json_file)
     if output is not None:
-        plotly_script()
         check_file(output, ".html", ".htm")
     name = _target(part, board, model_options.pop("fit"))
     wanted = check_limits({n: _number(n, text) for n, text in _pairs("--at-most", limits, LIMITS)})

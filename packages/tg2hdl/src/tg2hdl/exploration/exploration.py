@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tg2hdl.exploration.design_points import DesignPoints
-from tg2hdl.report import Report
+
+if TYPE_CHECKING:
+    from tg2hdl.report import Report
 
 __all__ = ["Exploration"]
 

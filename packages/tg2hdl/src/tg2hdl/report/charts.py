@@ -1,81 +1,139 @@
-"""Charts of a report: figures of plotly as JSON, drawn by the page's script in the colours of its theme."""
+"""Charts of a page: SVG in the colours of its theme, with a legend below, and heat maps drawn by the script."""
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-from collections.abc import Sequence
-from functools import cache
-from itertools import count
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl.html_templates import environment
 
-__all__ = ["COLORS", "chart", "plotly_script"]
+__all__ = ["COLORS", "Dot", "Series", "as_json", "heat_map", "scatter"]
 
-COLORS = ("#3b7dd8", "#d9822b", "#3f9c6b", "#9a5bb8", "#c8504f", "#4aa3a8", "#8d7f3b", "#7783a1")
-"""Readable on light and on dark ground."""
+COLORS = 8
+"""Colours of series, which the style sheet names ``--c0`` to ``--c7``."""
 
-_numbers = count(1)
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 380, 66, 14, 10, 46
 
 
-def chart(
-    traces: Sequence[dict[str, Any]],
-    layout: dict[str, Any],
-    *,
-    height: int,
-    caption: str = "",
-    zoom: str = "both",
-) -> Markup:
-    """A chart.
+class Dot(NamedTuple):
+    """A point: where it is, the text that is shown at it, and the id of what it opens."""
+
+    x: float
+    y: float
+    text: str = ""
+    opens: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one colour.
 
     Parameters
     ----------
-    traces, layout : dict
-        As plotly takes them; fonts, ground and grid come from the page.
-    height : int
-        In CSS pixels.
+    name : str
+        In the legend.
+    dots : sequence of Dot
+    color : int
+        Below `COLORS`.
+    line : bool
+        Whether a line joins the points.
+    has_dots : bool
+        Whether the points themselves are drawn.
+    """
+
+    name: str
+    dots: Sequence[Dot]
+    color: int = 0
+    line: bool = False
+    has_dots: bool = True
+
+
+def scatter(series: Sequence[Series], *, x: str, y: str, caption: str) -> Markup:
+    """Points over two logarithmic axes, whose titles are `x` and `y`."""
+    dots = [dot for s in series for dot in s.dots]
+    xs, ys = [d.x for d in dots], [d.y for d in dots]
+    across, up = _Axis.over(xs, _LEFT, _WIDTH - _RIGHT), _Axis.over(ys, _HEIGHT - _BOTTOM, _TOP)
+    drawn = [
+        {
+            "name": s.name,
+            "color": s.color % COLORS,
+            "path": " ".join(f"{across.at(d.x):.1f},{up.at(d.y):.1f}" for d in s.dots) if s.line else "",
+            "dots": [(across.at(d.x), up.at(d.y), d.text, d.opens) for d in s.dots] if s.has_dots else [],
+        }
+        for s in series
+    ]
+    return _rendered(
+        "scatter",
+        series=drawn,
+        size=(_WIDTH, _HEIGHT),
+        box=(_LEFT, _TOP, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM),
+        ticks=(list(across.ticks()), list(up.ticks())),
+        titles=(x, y),
+        caption=caption,
+    )
+
+
+def heat_map(name: str, rows: Sequence[dict[str, Any]], cycles: tuple[int, int], caption: str) -> Markup:
+    """Rows of shares from 0 to 1 over the cycles of a run.
+
+    Parameters
+    ----------
+    name : str
+        Id of the element.
+    rows : sequence of dict
+        ``name``, ``note``, and ``used``: a share for each column.
+    cycles : (int, int)
+        The first cycle, and the one after the last.
     caption : str
-        Description of the chart, read where it cannot be seen.
-    zoom : {"both", "x"}
-        Directions in which the wheel zooms.
     """
-    base: dict[str, Any] = {"height": height, "margin": {"l": 8, "r": 8, "t": 8, "b": 40}, "dragmode": "pan"}
-    # Above the plot, however many lines it takes: plotly makes room for it.
-    base["legend"] = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}
-    base |= layout
-    axes = {name: dict(base.get(name, {})) for name in ("xaxis", "yaxis")}
-    for axis in axes.values():
-        axis.setdefault("automargin", True)
-    if zoom == "x":
-        axes["yaxis"]["fixedrange"] = True
-    figure = json.dumps({"data": list(traces), "layout": base | axes}).replace("</", "<\\/")
-    name = f"chart{next(_numbers)}"
-    return Markup(
-        '<figure class="chart"><div id="{name}" style="height:{height}px" role="img" aria-label="{caption}"></div>'
-        '<script type="application/json" data-chart="{name}">{figure}</script>'
-        "<figcaption>{caption}</figcaption></figure>"
-    ).format(name=name, height=height, caption=escape(caption), figure=Markup(figure))
+    data = [dict(row) | {"used": [round(100 * share) for share in row["used"]]} for row in rows]
+    return _rendered(
+        "heat", name=name, data=as_json({"rows": data, "cycles": cycles}), caption=caption, rows=rows
+    )
 
 
-@cache
-def plotly_script() -> Markup:
-    """The plotting library's own script, so that the page needs no network; gzip in base64, 1.9 MB in place of 4.8.
+def as_json(data: Any) -> Markup:
+    """Data for a script element of the page."""
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
-    Raises
-    ------
-    ToolMissingError
-        When plotly is not installed.
-    """
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ToolMissingError(
-            "a report needs the plotting library plotly, which is not installed",
-            hint='pip install "tg2hdl[report]"',
-        ) from error
-    packed = gzip.compress(get_plotlyjs().encode(), mtime=0)
-    return Markup(base64.b64encode(packed).decode())
+
+def _rendered(template: str, **values: Any) -> Markup:
+    return Markup(environment().get_template(f"{template}.html.j2").render(**values))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A logarithmic axis from `low` to `high`, drawn from `first` to `last` pixels."""
+
+    low: float
+    high: float
+    first: int
+    last: int
+
+    @classmethod
+    def over(cls, values: Sequence[float], first: int, last: int) -> _Axis:
+        found = [v for v in values if v > 0] or [1.0]
+        low, high = min(found), max(found)
+        margin = max((high / low) ** 0.06, 1.15)
+        return cls(low / margin, high * margin, first, last)
+
+    def at(self, value: float) -> float:
+        share = (math.log(max(value, self.low)) - math.log(self.low)) / (
+            math.log(self.high) - math.log(self.low)
+        )
+        return self.first + share * (self.last - self.first)
+
+    def ticks(self) -> Iterator[tuple[float, str]]:
+        decades = math.log10(self.high / self.low)
+        steps = (1, 2, 5) if decades < 2.5 else (1,)
+        every = max(1, math.ceil(decades / 6))
+        for power in range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1):
+            for step in steps:
+                value = step * 10.0**power
+                if self.low <= value <= self.high and power % every == 0:
+                    yield self.at(value), f"{value:,.0f}" if value >= 1 else f"{value:.4g}"

@@ -15,10 +15,10 @@ from tg2hdl_lower.plan.registers import RegisterRead, RegisterWrite
 
 __all__ = ["Group", "datapath_groups", "draw_datapath"]
 
-LARGEST = 160
+LARGEST = 120
 """Boxes of a drawing; larger ones are unreadable."""
 
-_BOX, _HEIGHT, _COLUMN, _ROW, _MARGIN, _TOP = 132, 24, 182, 34, 24, 34
+_LETTER, _HEIGHT, _GAP, _ROW, _MARGIN, _TOP = 6.7, 24, 50, 34, 24, 34
 
 
 @dataclass(eq=False)
@@ -70,29 +70,29 @@ def draw_datapath(plan: HardwarePlan) -> Markup:
         text = "The datapath has {} different nodes, which is too many for a drawing; the printed plan lists them."
         return Markup("<p>" + text + "</p>").format(len(groups))
     stages = sorted({g.stage for g in groups})
-    column = {stage: n for n, stage in enumerate(stages)}
+    widths = [14 + _LETTER * max(len(g.text) for g in groups if g.stage == stage) for stage in stages]
+    left = {stage: _MARGIN + sum(widths[:n]) + n * _GAP for n, stage in enumerate(stages)}
+    box = dict(zip(stages, widths, strict=True))
     rows = dict.fromkeys(stages, 0)
     places = []
     for group in groups:
-        places.append((_MARGIN + column[group.stage] * _COLUMN, _TOP + rows[group.stage] * _ROW))
+        places.append((left[group.stage], _TOP + rows[group.stage] * _ROW, box[group.stage]))
         rows[group.stage] += 1
-    width = 2 * _MARGIN + (len(stages) - 1) * _COLUMN + _BOX
+    width = round(2 * _MARGIN + sum(widths) + (len(stages) - 1) * _GAP)
     height = _TOP + max(rows.values(), default=1) * _ROW + _MARGIN
     lines = [
-        f'<svg class="datapath" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+        f'<svg class="datapath" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        'aria-label="datapath">'
     ]
-    lines += [
-        f'<text class="stage" x="{_MARGIN + n * _COLUMN}" y="18">cycle {stage}</text>'
-        for stage, n in column.items()
-    ]
+    lines += [f'<text class="stage" x="{x:.0f}" y="18">cycle {stage}</text>' for stage, x in left.items()]
     for group, place in zip(groups, places, strict=True):
         lines += [_wire(places[source], place) for source in group.sources]
-    for group, (x, y) in zip(groups, places, strict=True):
+    for group, (x, y, size) in zip(groups, places, strict=True):
         title = f"{group.text}: {group.label}, {group.width} bits, result in cycle {group.stage}"
-        text = group.text if len(group.text) <= 20 else group.text[:19] + "\N{HORIZONTAL ELLIPSIS}"
         lines.append(
-            f'<g class="node {group.kind}"><title>{escape(title)}</title><rect x="{x}" y="{y}" width="{_BOX}" '
-            f'height="{_HEIGHT}" rx="4"/><text x="{x + 6}" y="{y + 16}">{escape(text)}</text></g>'
+            f'<g class="node {group.kind}"><title>{escape(title)}</title><rect x="{x:.0f}" y="{y}" '
+            f'width="{size:.0f}" height="{_HEIGHT}" rx="4"/>'
+            f'<text x="{x + 6:.0f}" y="{y + 16}">{escape(group.text)}</text></g>'
         )
     return Markup("\n".join([*lines, "</svg>"]))
 
@@ -129,10 +129,11 @@ def _kind(node: Node) -> str:
     return "register" if isinstance(node, RegisterRead | RegisterWrite) else "logic"
 
 
-def _wire(start: tuple[int, int], end: tuple[int, int]) -> str:
-    x0, y0, x1, y1 = start[0] + _BOX, start[1] + _HEIGHT // 2, end[0], end[1] + _HEIGHT // 2
+def _wire(start: tuple[float, int, float], end: tuple[float, int, float]) -> str:
+    x0, y0, x1, y1 = start[0] + start[2], start[1] + _HEIGHT // 2, end[0], end[1] + _HEIGHT // 2
     if x1 <= start[0]:  # in the same column
-        x0, x1 = start[0], end[0]
-        return f'<path class="wire" d="M{x0} {y0} C{x0 - 18} {y0} {x1 - 18} {y1} {x1} {y1}"/>'
-    bend = max(20, (x1 - x0) // 2)
-    return f'<path class="wire" d="M{x0} {y0} C{x0 + bend} {y0} {x1 - bend} {y1} {x1} {y1}"/>'
+        x0, bend, back = start[0], 18.0, -1
+    else:
+        bend, back = max(20.0, (x1 - x0) / 2), 1
+    curve = f"C{x0 + back * bend:.0f} {y0} {x1 - bend:.0f} {y1} {x1:.0f} {y1}"
+    return f'<path class="wire" d="M{x0:.0f} {y0} {curve}"/>'

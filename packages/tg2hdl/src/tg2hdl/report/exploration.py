@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from tg2hdl.compiled_model import CompiledModel
 from tg2hdl.explain import explain_design
@@ -15,9 +15,9 @@ from tg2hdl.exploration.figures import RESOURCES
 from tg2hdl.exploration.goals import GOALS
 from tg2hdl.exploration.points import Point
 from tg2hdl.html_templates import environment
-from tg2hdl.report.charts import COLORS, chart, plotly_script
+from tg2hdl.report.charts import Dot, Series, scatter
 from tg2hdl.report.facts import memory_facts
-from tg2hdl.report.page import Report
+from tg2hdl.report.page import Report, page_of
 
 __all__ = ["exploration_page"]
 
@@ -36,13 +36,8 @@ def exploration_page(
         Model in the command lines, e.g. ``model.py``.
     progress : callable
         Called with a message before each point of the front is planned again.
-
-    Raises
-    ------
-    ToolMissingError
-        When the plotting library is not installed.
     """
-    script, front, best = plotly_script(), found.pareto, found.suitable[:1]
+    front, best = found.pareto, found.suitable[:1]
     points = []
     for number, point in enumerate(front, 1):
         progress(f"page: design {number} of {len(front)}")
@@ -54,8 +49,7 @@ def exploration_page(
         {"name": "all", "title": "All designs", "body": _all(found, front)},
     ]
     facts = found.to_dict() | {"name": f"{found.model} on {found.part}"}
-    page = environment().get_template("page.html.j2")
-    return Report(page.render(facts=facts, sections=sections, plotly=script), facts)
+    return Report(page_of(facts["name"], sections), facts)
 
 
 def _template(name: str, **values: Any) -> Markup:
@@ -133,49 +127,27 @@ def _best(found: DesignPoints, source: str) -> Markup:
 def _chart(found: DesignPoints, front: tuple[Point, ...]) -> Markup:
     """LUTs over cycles; a point of the front leads to its design."""
     names = {id(p): f"design-{n}" for n, p in enumerate(front, 1)}
-    rest = [p for p in found.points if p.needs.get("lut") is not None and p not in front and p.fits]
-    large = [
-        p for p in found.points if p.fits is False and p.cycles is not None and p.needs.get("lut") is not None
+    drawn = [p for p in found.points if p.needs.get("lut") is not None and p.cycles is not None]
+    groups = [
+        ("does not fit", [p for p in drawn if p.fits is False], 4),
+        ("fits", [p for p in drawn if p not in front and p.fits], 7),
+        ("Pareto front", list(front), 0),
     ]
-    drawn = [
-        (
-            "does not fit",
-            large,
-            {"mode": "markers", "marker": {"color": COLORS[4], "symbol": "x", "size": 7}},
-        ),
-        ("fits", rest, {"mode": "markers", "marker": {"color": COLORS[7], "size": 7}}),
-        (
-            "Pareto front",
-            list(front),
-            {"mode": "lines+markers", "marker": {"color": COLORS[0], "size": 10}, "line": {"shape": "hv"}},
-        ),
+    series = [
+        Series(
+            name,
+            [Dot(p.cycles or 1, p.needs["lut"], _text(p), names.get(id(p), "")) for p in points],
+            color,
+            line=name == "Pareto front",
+        )
+        for name, points, color in groups
+        if points
     ]
-    traces = []
-    for label, points, look in drawn:
-        if points:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "name": label,
-                    "x": [p.cycles for p in points],
-                    "y": [p.needs["lut"] for p in points],
-                    "hovertext": [_hover(p) for p in points],
-                    "hoverinfo": "text",
-                    "customdata": [names.get(id(p), "") for p in points],
-                    **look,
-                }
-            )
-    layout = {
-        "xaxis": {"title": {"text": "clock cycles from start to done (exact)"}, "type": "log"},
-        "yaxis": {"title": {"text": "LUTs (estimated)"}, "type": "log"},
-        "showlegend": True,
-        "hovermode": "closest",
-    }
     caption = (
         f"Designs of {found.model} for {found.part}: LUTs over clock cycles. A point of the front opens its decisions, "
         "its memories and its command line."
     )
-    return chart(traces, layout, height=430, caption=caption)
+    return scatter(series, x="clock cycles from start to done (exact)", y="LUTs (estimated)", caption=caption)
 
 
 def _state(point: Point) -> str:
@@ -193,9 +165,9 @@ def _measured(point: Point) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _hover(point: Point) -> str:
+def _text(point: Point) -> str:
     needs = ", ".join(f"{point.needs[n]:,} {label}" for n, label in RESOURCES.items() if n in point.needs)
-    return f"<b>{escape(point.label)}</b><br>{point.cycles:,} cycles, interval {point.interval:,}<br>{needs}"
+    return f"{point.label}: {point.cycles:,} cycles, interval {point.interval:,}, {needs}"
 
 
 def _all(found: DesignPoints, front: tuple[Point, ...]) -> Markup:

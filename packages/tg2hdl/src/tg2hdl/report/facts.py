@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tg2hdl.report.kernel_facts import kernel_facts
+from tg2hdl.report.model_graph import graph_of, tensor_shapes
 from tg2hdl.report.numbers import buffer_ranges
+from tg2hdl.report.utilization import heat, multipliers_at_once, resources
 from tg2hdl.results import labels_of
 from tg2hdl_host import documents as docs
 from tg2hdl_ir.errors import InputError
@@ -82,12 +84,15 @@ def gather_facts(
         "readback_cycles": design.readback_cycles(),
         "multipliers": _multipliers(accelerator),
         "multiplier_blocks": accelerator.multipliers.blocks,
+        "multipliers_at_once": multipliers_at_once(accelerator),
         "macs": sum(k.macs for k in accelerator.kernels),
         "constant_channels": next(
             (d.chosen.note for d in design.decisions if d.rewrite == "constant-channels"), None
         ),
         "kernels": kernel_facts(accelerator),
         "memories": memory_facts(accelerator),
+        "tensors": _tensors(accelerator),
+        "utilization": heat(accelerator, resources(accelerator)),
     }
     if inputs:
         facts["numbers"] = buffer_ranges(accelerator, inputs)
@@ -139,6 +144,8 @@ def _fits(facts: dict[str, Any]) -> bool:
     for memory in docs.listed(facts["memories"]):
         docs.integer(memory["bits"], 0, 1 << 63)
     docs.text(facts["name"])
+    if "tensors" in facts:
+        graph_of(facts)  # raises for a graph that cannot be drawn
     facts["options"].items()
     figures = (facts.get("synthesis") or {}).items()
     if not all(type(facts["synthesis"].get(n)) in (int, float, type(None)) for n in _SYNTHESIZED if figures):
@@ -176,6 +183,20 @@ def _multipliers(accelerator: CompiledModel) -> int:
 
 def _tensor(spec: Any) -> dict[str, Any]:
     return {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)}
+
+
+def _tensors(accelerator: CompiledModel) -> dict[str, dict[str, Any]]:
+    """Shape, role and bits of each buffer as the hardware keeps it."""
+    shapes = tensor_shapes(accelerator.design.program)
+    return {
+        entry.name: {
+            "shape": list(shapes.get(entry.name, entry.shape)),
+            "role": entry.role,
+            "element_bits": entry.element_bits,
+            "bits": entry.bits,
+        }
+        for entry in accelerator.memory
+    }
 
 
 def memory_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tg2hdl.report.utilization import takes_multiplier
+from tg2hdl.results import KernelSummary
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
@@ -16,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["kernel_facts"]
 
+_PLACE = re.compile(r"\(([^()]*:\d+)\)")
+"""File and line in a layer's name, such as ``conv2d (cnn.py:8)``."""
+
 
 def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     """One entry per kernel call, in execution order; cycles count from ``start``."""
@@ -24,7 +33,9 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     if design.external is not None:
         names |= {tile.buffer: tile.array for tile in design.external.tiles}
     timeline = design.timeline(variables)
-    found = []
+    places = [_place(call.kernel.source) for call in design.program.calls]
+    labels = _labels([(k.layer, k.name, p) for k, p in zip(accelerator.kernels, places, strict=True)])
+    found: list[dict[str, Any]] = []
     for number, (summary, plan) in enumerate(zip(accelerator.kernels, design.kernels, strict=True)):
         call = design.program.calls[number]
         reads, writes = call.accesses()
@@ -32,7 +43,9 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
         found.append(
             {
                 "name": summary.name,
+                "label": labels[number],
                 "layer": summary.layer,
+                "place": places[number],
                 "source": call.kernel.source,
                 "start": timeline.starts[number],
                 "end": timeline.ends[number],
@@ -43,6 +56,7 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
                 "multipliers": summary.multipliers,
                 "macs": summary.macs,
                 "ratio": summary.ratio,
+                "slots": _slots(plan, summary, variables),
                 "units": _units(plan),
                 "reads": [names[n] for n in sorted(reads)],
                 "writes": [design.program.buffers[n].name for n in sorted(writes)],
@@ -56,6 +70,51 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _place(source: str) -> str:
+    """Files and lines of an origin."""
+    return ", ".join(dict.fromkeys(_PLACE.findall(source)))
+
+
+def _labels(kernels: Sequence[tuple[str, str, str]]) -> list[str]:
+    """A name that no other kernel has: of its layer, with its part of it or its line, else with a number."""
+    names = [re.sub(r" *\([^()]*:\d+\)", "", layer) or name for layer, name, _ in kernels]
+    parts = [" ".join(re.findall(r"_(sums|rest)\b", name)) for _, name, _ in kernels]
+    for more in (parts, [place for _, _, place in kernels]):
+        counts = Counter(names)
+        longer = [f"{n} {m}".strip() if counts[n] > 1 else n for n, m in zip(names, more, strict=True)]
+        distinct = Counter(longer)
+        names = [m if more is parts or distinct[m] == 1 else n for n, m in zip(names, longer, strict=True)]
+    counts, seen = Counter(names), Counter[str]()
+    for number, name in enumerate(names):
+        seen[name] += 1
+        if counts[name] > 1:
+            names[number] = f"{name} #{seen[name]}"
+    return names
+
+
+def _slots(plan: HardwarePlan, summary: KernelSummary, variables: dict[str, int]) -> dict[str, int]:
+    """Where the cycles of a kernel's multipliers go; the sum is cycles x multipliers."""
+    many, steps = summary.multipliers, max(1, summary.steps)
+    if not many or not summary.macs:
+        return {}
+    issued = sum(
+        _steps(leaf, variables) * sum(takes_multiplier(plan.nodes[n], plan) for n in leaf.nodes)
+        for leaf in plan.leaves
+    )
+    if not issued:
+        return {}
+    # Two products by narrow weights may share a multiplier.
+    useful = math.ceil(summary.macs / math.ceil(summary.macs / issued))
+    needed = math.ceil(issued / steps / many)
+    return {
+        "useful": min(useful, issued),
+        "repeated or not used": max(0, issued - useful),
+        "without a product": steps * needed * many - issued,
+        "waiting for the next step": steps * (summary.ii - needed) * many,
+        "fill and drain": (summary.cycles - steps * summary.ii) * many,
+    }
 
 
 def _producers(program: ProgramIR, number: int) -> list[dict[str, Any]]:

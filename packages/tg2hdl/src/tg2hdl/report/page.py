@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -12,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from tg2hdl.html_templates import environment
-from tg2hdl.report.charts import plotly_script
 from tg2hdl.report.context import ReportContext
 from tg2hdl.report.facts import gather_facts, read_facts
+from tg2hdl.report.kernel_page import kernel_pages
+from tg2hdl.report.sweep import PART, swept
+from tg2hdl.report.waveform import recorded_waves
 from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.files import write_files
 from tg2hdl_ir.plugins.descriptors import ReportSection, resolve
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from tg2hdl.results import SimulationResult
     from tg2hdl_synth import SynthesisResult
 
-__all__ = ["Report", "build_report", "environment"]
+__all__ = ["Report", "build_report", "page_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +68,11 @@ def build_report(
     inputs: Sequence[np.ndarray] = (),
     simulation: SimulationResult | None = None,
     synthesis: SynthesisResult | None = None,
-    against: str | PathLike[str] | None = None,
+    against: str | PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    sweep: float = 0,
+    part: str = PART,
+    progress: Callable[[str], None] = lambda message: None,
 ) -> Report:
     """The report of a compiled model.
 
@@ -75,27 +83,39 @@ def build_report(
     simulation : SimulationResult, optional
         A run on simulated hardware.
     synthesis : SynthesisResult, optional
-    against : path, optional
-        JSON file of an earlier report to compare with.
+    against : path or mapping, optional
+        JSON file of an earlier report to compare with, or its figures.
+    sweep : float
+        Seconds for planning the design with other numbers of multipliers; 0 leaves that out.
+    part : str
+        FPGA part for whose area these designs are estimated.
+    progress : callable, optional
+        Called with a message before each of them.
 
     Raises
     ------
     InputError
         When `against` is not the JSON of a report.
-    ToolMissingError
-        When the plotting library is not installed.
     """
-    script = plotly_script()
-    earlier = None if against is None else read_facts(against)
+    earlier = against if against is None or isinstance(against, Mapping) else read_facts(against)
     facts = gather_facts(accelerator, inputs, simulation, synthesis)
-    context = ReportContext(accelerator, facts, synthesis, earlier)
+    if sweep:
+        facts["sweep"] = swept(accelerator, part, sweep, progress)
+    context = ReportContext(accelerator, facts, synthesis, None if earlier is None else dict(earlier))
     sections = []
     for section in registry().report_sections():
         body = _rendered(section, context)
         if body:
             sections.append({"name": section.name, "title": section.title, "body": body})
-    page = environment().get_template("page.html.j2")
-    return Report(page.render(facts=facts, sections=sections, plotly=script), facts)
+    waves = recorded_waves(accelerator, inputs) if simulation is not None and inputs else {}
+    return Report(page_of(facts["name"], sections, kernel_pages(accelerator, facts, waves)), facts)
+
+
+def page_of(name: str, sections: Sequence[Mapping[str, Any]], pages: Sequence[str] = ()) -> str:
+    """The HTML of a page: its sections, and pages of kernels that nodes of the graph open."""
+    packed = base64.b64encode(gzip.compress(json.dumps(list(pages)).encode(), mtime=0)).decode()
+    template = environment().get_template("page.html.j2")
+    return template.render(name=name, sections=sections, pages=Markup(packed) if pages else "")
 
 
 def _rendered(section: ReportSection, context: ReportContext) -> Markup:

@@ -1,4 +1,4 @@
-"""Area by kernel and kind, before and after place and route, and the critical path."""
+"""Area: estimated, or by kernel and kind before and after place and route, with the critical path."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tg2hdl.exploration.figures import RESOURCES
 from tg2hdl.html_templates import environment
-from tg2hdl.report.charts import COLORS, chart
 from tg2hdl.report.context import ReportContext
 
 __all__ = ["render"]
@@ -16,42 +16,27 @@ _KINDS = (("comb", "LUTs and carries"), ("ff", "flip-flops"), ("dsp", "multiplie
 
 
 def render(context: ReportContext) -> str:
-    """Cells after synthesis; without synthesis, how to get them."""
+    """Cells after synthesis; without synthesis, what is known before it."""
     synthesis = context.facts.get("synthesis")
+    template = environment().get_template("area.html.j2")
     if synthesis is None:
-        return Markup(
-            "<p>No synthesis ran for this report. <code>tg2hdl report --synth</code> adds cells by kernel, Fmax and "
-            "the critical path.</p>"
-        )
-    table = environment().get_template("area.html.j2").render(synthesis=synthesis, kinds=_KINDS)
-    return Markup(table) + _bars(synthesis["by_kernel"])
+        return template.render(synthesis=None, known=_known(context.facts))
+    totals = {kind: sum(c.get(kind, 0) for c in synthesis["by_kernel"].values()) for kind, _ in _KINDS}
+    return Markup(template.render(synthesis=synthesis, kinds=_KINDS, totals=totals))
 
 
-def _bars(by_kernel: dict[str, dict[str, int]]) -> Markup:
-    totals: dict[str, int] = {kind: sum(c.get(kind, 0) for c in by_kernel.values()) for kind, _ in _KINDS}
-    kinds = [(kind, name) for kind, name in _KINDS if totals[kind]]
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": kernel,
-            "y": [name for _, name in kinds],
-            "x": [100 * cells.get(kind, 0) / totals[kind] for kind, _ in kinds],
-            "marker": {"color": COLORS[number % len(COLORS)]},
-            "hovertext": [f"<b>{kernel}</b><br>{cells.get(k, 0):,} {name}" for k, name in kinds],
-            "hoverinfo": "text",
-        }
-        for number, (kernel, cells) in enumerate(by_kernel.items())
-    ]
-    layout = {
-        "barmode": "stack",
-        "xaxis": {"title": {"text": "share of the cells (%)"}, "range": [0, 100]},
-        "yaxis": {"autorange": "reversed", "type": "category"},
-        "showlegend": True,
-    }
-    return chart(
-        traces,
-        layout,
-        height=280,
-        caption="Share of each kernel in the cells of each kind, before place and route.",
-    )
+def _known(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, figure and remark of what is known of the area without synthesis."""
+    found = [("multiplier blocks", f"{facts['multiplier_blocks']:,}", "of 18 x 18 bits, exact")]
+    sweep = facts.get("sweep") or {"points": []}
+    point = next((p for p in sweep["points"] if p["multipliers"] == sweep["now"]), None)
+    if point is None:
+        bits = sum(m["bits"] for m in facts["memories"])
+        return [*found, ("memory", f"{bits:,} bits", "one copy of each")]
+    for name, label in RESOURCES.items():
+        if point[name] is not None and name != "dsp":
+            of = f" of {point['has'][name]:,}" if name in point["has"] else ""
+            found.append((label, f"{point[name]:,}{of}", "exact" if name == "bram" else "estimated"))
+    if point["fmax"]:
+        found.append(("clock", f"{point['fmax']:.0f} MHz", f"estimated for {sweep['part']}"))
+    return found

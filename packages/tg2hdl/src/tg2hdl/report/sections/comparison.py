@@ -27,6 +27,7 @@ def render(context: ReportContext) -> str:
         before=before["name"],
         rows=[r for r in rows if r[1] is not None and r[2] is not None],
         kernels=kernels,
+        most=max((n for _, *both in kernels for n in both if n), default=1),
         options=options,
     )
 
@@ -56,7 +57,7 @@ def _kernels(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, int
     def by_label(facts: dict[str, Any]) -> dict[str, int]:
         found: dict[str, int] = {}
         for k in facts["kernels"]:
-            label = " ".join(filter(None, (k["layer"], k["name"])))
+            label = k.get("label") or " ".join(filter(None, (k["layer"], k["name"])))
             found[label] = found.get(label, 0) + k["cycles"]
         return found
 

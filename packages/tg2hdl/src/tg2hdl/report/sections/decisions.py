@@ -1,6 +1,8 @@
-"""Decisions of the search and the planner, with the cost of each alternative."""
+"""Decisions about the whole program; those about a kernel are in its own page."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from markupsafe import Markup
 
@@ -14,7 +16,9 @@ WIDTH = 110
 
 
 def render(context: ReportContext) -> str:
-    """The text of `tg2hdl explain`, without the options that would change the design: each takes a compilation."""
+    """The text of `tg2hdl explain`, without kernels and without options that would change the design."""
     model = context.accelerator
-    text = explain_design(model.captured, model.design, variants=False).format(WIDTH)
-    return Markup('<div class="wide"><pre>{}</pre></div>').format(text)
+    found = explain_design(model.captured, model.design, variants=False)
+    if not found.decisions and not found.notes:
+        return ""
+    return Markup('<div class="wide"><pre>{}</pre></div>').format(replace(found, kernels=()).format(WIDTH))

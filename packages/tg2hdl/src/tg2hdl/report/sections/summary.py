@@ -19,7 +19,7 @@ def render(context: ReportContext) -> str:
 
 def _tiles(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Name, value and remark of each figure."""
-    cycles, macs, multipliers = facts["cycles"], facts["macs"], facts["multipliers"]
+    cycles, multipliers = facts["cycles"], facts["multipliers"]
     bits = sum(m["bits"] for m in facts["memories"])
     tiles = [
         ("latency", f"{cycles:,} cycles", "from start to done, exact"),
@@ -27,9 +27,9 @@ def _tiles(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("multipliers", f"{multipliers:,}", "of the datapath"),
         ("multipliers of 18 x 18 bits", f"{facts['multiplier_blocks']:,}", "in all products and units"),
     ]
-    if macs and multipliers:
-        ratio = cycles * multipliers / macs
-        tiles.append(("cycles x multipliers / MACs", f"{ratio:.3f}", "1.0: each multiplier is always busy"))
+    if useful := sum(k["slots"].get("useful", 0) for k in facts["kernels"]):
+        share = useful / (cycles * facts["multipliers_at_once"])
+        tiles.append(("useful products", f"{100 * share:.1f} %", "of the cycles of all multipliers"))
     if channels := facts.get("constant_channels"):
         tiles.append(("constant channels", "left out", channels))
     tiles.append(("memory", f"{bits:,} bits", f"{len(facts['memories'])} memories, one copy of each"))

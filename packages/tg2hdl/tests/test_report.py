@@ -329,6 +329,8 @@ addEventListener("load", async () => {
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
   const happens = { bubbles: true, cancelable: true };
   const key = (element, name) => element.dispatchEvent(new KeyboardEvent("keydown", { key: name, ...happens }));
+  // The pages of kernels are unpacked in another thread, for which the browser's virtual time does not wait.
+  for (let n = 0; n < 1500 && !pages.length; n++) await wait(50);
   const canvas = one("#graph .canvas"), layers = [...document.querySelectorAll("#graph .layer")];
   const width = () => one("#graph svg").getBoundingClientRect().width;
   seen.wide = document.documentElement.scrollWidth > innerWidth;

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -91,7 +92,8 @@ def heat_map(name: str, rows: Sequence[dict[str, Any]], cycles: tuple[int, int],
         The first cycle, and the one after the last.
     caption : str
     """
-    data = [dict(row) | {"used": [round(100 * share) for share in row["used"]]} for row in rows]
+    runs = [[(n, len([*same])) for n, same in groupby(round(100 * x) for x in row["used"])] for row in rows]
+    data = [dict(row) | {"used": run} for row, run in zip(rows, runs, strict=True)]
     return _rendered(
         "heat", name=name, data=as_json({"rows": data, "cycles": cycles}), caption=caption, rows=rows
     )

@@ -15,7 +15,7 @@ import numpy as np
 from tg2hdl.report.kernel_facts import kernel_facts
 from tg2hdl.report.model_graph import graph_of, tensor_shapes
 from tg2hdl.report.numbers import buffer_ranges
-from tg2hdl.report.utilization import heat, multipliers_at_once, resources
+from tg2hdl.report.utilization import heat, resources
 from tg2hdl.results import labels_of
 from tg2hdl_host import documents as docs
 from tg2hdl_ir.errors import InputError
@@ -84,7 +84,6 @@ def gather_facts(
         "readback_cycles": design.readback_cycles(),
         "multipliers": _multipliers(accelerator),
         "multiplier_blocks": accelerator.multipliers.blocks,
-        "multipliers_at_once": multipliers_at_once(accelerator),
         "macs": sum(k.macs for k in accelerator.kernels),
         "constant_channels": next(
             (d.chosen.note for d in design.decisions if d.rewrite == "constant-channels"), None

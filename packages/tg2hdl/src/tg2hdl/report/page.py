@@ -59,8 +59,9 @@ class Report:
         return page, figures
 
     def _repr_html_(self) -> str:
+        loader = environment().get_template("notebook.html.j2").render(packed=Markup(_packed(self.html)))
         frame = '<iframe style="width:100%;height:720px;border:0" srcdoc="{}"></iframe>'
-        return str(Markup(frame).format(self.html))
+        return str(Markup(frame).format(loader))
 
 
 def build_report(
@@ -113,9 +114,13 @@ def build_report(
 
 def page_of(name: str, sections: Sequence[Mapping[str, Any]], pages: Sequence[str] = ()) -> str:
     """The HTML of a page: its sections, and pages of kernels that nodes of the graph open."""
-    packed = base64.b64encode(gzip.compress(json.dumps(list(pages)).encode(), mtime=0)).decode()
-    template = environment().get_template("page.html.j2")
-    return template.render(name=name, sections=sections, pages=Markup(packed) if pages else "")
+    packed = Markup(_packed(json.dumps(list(pages)))) if pages else ""
+    return environment().get_template("page.html.j2").render(name=name, sections=sections, pages=packed)
+
+
+def _packed(text: str) -> str:
+    """Compressed text, for a script element."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _rendered(section: ReportSection, context: ReportContext) -> Markup:

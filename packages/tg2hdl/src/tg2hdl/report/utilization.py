@@ -29,7 +29,6 @@ __all__ = [
     "events_of",
     "heat",
     "kernel_events",
-    "multipliers_at_once",
     "resources",
     "takes_multiplier",
 ]
@@ -72,8 +71,8 @@ def resources(accelerator: CompiledModel) -> list[Resource]:
     found: dict[tuple[str, str], Resource] = {}
     units = _unit_counts(accelerator)
     ports = {entry.name: entry.read_ports for entry in accelerator.memory}
-    running = at_once(accelerator, [1] * len(design.kernels))
-    most = multipliers_at_once(accelerator)
+    each = [plan.multipliers for plan in design.kernels]
+    most = max(each, default=0) if design.sharing.multipliers else sum(each)
     for number, (plan, call) in enumerate(zip(design.kernels, program.calls, strict=True)):
         buffers = {
             str(meta.idx): program.buffers[n].name
@@ -83,25 +82,12 @@ def resources(accelerator: CompiledModel) -> list[Resource]:
             name = buffers.get(what, what) if kind in ("read", "write") else what
             if kind in ("read", "write") and name not in ports:
                 continue
-            capacity = {"steps": running, "multipliers": most, "unit": units.get(name, 1), "write": 1}
+            capacity = {"steps": 1, "multipliers": most, "unit": units.get(name, 1), "write": 1}
             many = capacity[kind] if kind in capacity else max(ports[name], 1)
             resource = found.setdefault((kind, name), Resource(name, kind, many))
             resource.events.append((number, events))
     order = ["steps", "multipliers", "unit", "read", "write"]
     return sorted(found.values(), key=lambda r: order.index(r.kind))
-
-
-def at_once(accelerator: CompiledModel, counts: Sequence[int]) -> int:
-    """The largest sum of a count of each kernel over those that run in the same cycle."""
-    timeline = accelerator.design.timeline(accelerator.captured.var_vals)
-    spans = list(zip(timeline.starts, timeline.ends, counts, strict=True))
-    return max((sum(n for s, e, n in spans if s <= start < e) for start in timeline.starts), default=0)
-
-
-def multipliers_at_once(accelerator: CompiledModel) -> int:
-    """Multipliers that the kernels of a design have in the same cycle; all of them where kernels do not share them."""
-    each = [plan.multipliers for plan in accelerator.design.kernels]
-    return at_once(accelerator, each) if accelerator.design.sharing.multipliers else sum(each)
 
 
 def kernel_events(plan: HardwarePlan) -> Iterator[tuple[tuple[str, str], Events]]:
@@ -170,13 +156,16 @@ def heat(
             for n, events in resource.events
         )
         used = np.diff(np.asarray(before, np.float64))
+        rates = used / np.diff(edges)
+        # Kernels that overlap have steps, and products of different kinds, in the same cycle.
+        capacity = max(resource.capacity, math.ceil(round(float(rates.max(initial=0)), 6)))
         rows.append(
             {
                 "name": resource.name,
                 "kind": resource.kind,
-                "capacity": resource.capacity,
+                "capacity": capacity,
                 "events": round(float(used.sum())),
-                "used": [round(float(x), 3) for x in used / np.diff(edges) / resource.capacity],
+                "used": [round(float(x), 3) for x in rates / capacity],
             }
         )
     return rows

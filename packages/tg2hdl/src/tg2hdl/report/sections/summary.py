@@ -28,7 +28,8 @@ def _tiles(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("multipliers of 18 x 18 bits", f"{facts['multiplier_blocks']:,}", "in all products and units"),
     ]
     if useful := sum(k["slots"].get("useful", 0) for k in facts["kernels"]):
-        share = useful / (cycles * facts["multipliers_at_once"])
+        most = next((r["capacity"] for r in facts["utilization"] if r["kind"] == "multipliers"), multipliers)
+        share = useful / (cycles * most)
         tiles.append(("useful products", f"{100 * share:.1f} %", "of the cycles of all multipliers"))
     if channels := facts.get("constant_channels"):
         tiles.append(("constant channels", "left out", channels))

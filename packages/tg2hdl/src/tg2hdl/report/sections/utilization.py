@@ -17,6 +17,9 @@ __all__ = ["render"]
 PORTS = 12
 """Memory ports of most traffic that are shown."""
 
+KERNELS = 40
+"""Kernels of most cycles that have a row."""
+
 _NAMES = {
     "steps": "steps started",
     "multipliers": "multipliers",
@@ -42,13 +45,16 @@ def render(context: ReportContext) -> str:
         for row in [*rows, *ports[:PORTS]]
     ]
     columns = len(shown[0]["used"]) if shown else 1
-    kernels = [_running(k, facts["cycles"], columns, n) for n, k in enumerate(facts["kernels"])]
+    longest = sorted(range(len(facts["kernels"])), key=lambda n: -facts["kernels"][n]["cycles"])[:KERNELS]
+    kernels = [_running(facts["kernels"][n], facts["cycles"], columns, n) for n in sorted(longest)]
     caption = (
         "Share of each resource that is used, over the clock cycles after start, counted from the plan: 100 % is "
         "as many as there are. Below, when each kernel runs, and how many of its steps start in a cycle."
     )
     chart = heat_map("heat", [*shown, *kernels], (0, facts["cycles"]), caption)
-    more = f"<p>{len(ports) - PORTS} more memory ports have less traffic.</p>" if len(ports) > PORTS else ""
+    left = {"memory ports": len(ports) - PORTS, "kernels": len(facts["kernels"]) - KERNELS}
+    texts = [f"{count} {what}" for what, count in left.items() if count > 0]
+    more = f"<p>Not shown: {' and '.join(texts)} with less to do.</p>" if texts else ""
     return chart + Markup(more) + _waits(context)
 
 

@@ -46,6 +46,7 @@ document.addEventListener("focusout", hideTip);
 // Heat maps: a row for each resource, a rectangle for each run of equal columns.
 function drawHeat(data) {
   const { rows, cycles: [first, last] } = JSON.parse(data.textContent);
+  for (const r of rows) r.used = r.used.flatMap(([share, columns]) => Array(columns).fill(share));
   const svg = document.getElementById(data.dataset.heat), row = 20, top = 4;
   const names = rows.map((r) => (r.name.length > 34 ? r.name.slice(0, 33) + "\u2026" : r.name));
   const left = 14 + 6.6 * Math.max(8, ...names.map((n) => n.length)), wide = 860, width = left + wide + 10, columns = rows.length ? rows[0].used.length : 1;
@@ -104,6 +105,8 @@ if (dialog) {
   const packed = Uint8Array.from(atob(document.getElementById("kernels").textContent.trim()), (c) => c.charCodeAt(0));
   loading = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json().then((found) => (pages = found));
 }
+// In a notebook the page has no address of its own.
+const remember = (hash) => location.protocol === "about:" || history.replaceState(null, "", hash);
 async function openKernel(number) {
   await loading;
   if (!(number in pages)) return;
@@ -113,10 +116,10 @@ async function openKernel(number) {
   all("script[data-heat]", content).forEach(drawHeat);
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
-  history.replaceState(null, "", `#k${number}`);
+  remember(`#k${number}`);
 }
 if (dialog) {
-  dialog.addEventListener("close", () => history.replaceState(null, "", "#model"));
+  dialog.addEventListener("close", () => remember("#model"));
   dialog.addEventListener("click", (e) => {
     const button = e.target.closest("button");
     if (e.target === dialog || (button && "close" in button.dataset)) dialog.close();
@@ -137,7 +140,9 @@ function opened(target) {
 }
 document.addEventListener("click", (e) => {
   const at = e.target.closest("[data-opens]"), copy = e.target.closest("button[data-copy]");
+  const link = e.target.closest("nav a");
   if (at) { e.preventDefault(); hideTip(); opened(at.dataset.opens); }
+  if (link) { e.preventDefault(); opened(link.hash.slice(1)); remember(link.hash); }
   if (!copy) return;
   const text = document.createElement("textarea");  // The clipboard of a page from a file works only so.
   text.value = copy.dataset.copy;

@@ -26,7 +26,7 @@ class Graph {
     graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 30, edgesep: 12, marginx: 8, marginy: 8 });
     graph.setDefaultEdgeLabel(() => ({}));
     for (const n of nodes) {
-      n.texts = [n.title, n.place, ...n.lines].filter(Boolean).map((t) => (t.length > 44 ? t.slice(0, 43) + "\u2026" : t));
+      n.texts = [n.title, n.place, ...n.lines].filter(Boolean).map((t) => shortened(t, 44));
       const width = Math.max(90, 22 + Math.max(7.4 * n.texts[0].length, ...n.texts.slice(1).map((t) => 6.3 * t.length)));
       graph.setNode(n.id, { width, height: 12 + 17 * n.texts.length });
     }

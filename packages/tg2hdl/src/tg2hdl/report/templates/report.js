@@ -7,6 +7,8 @@ const made = (name, attributes = {}, text = "") => {
   if (text !== "") element.textContent = text;
   return element;
 };
+// The middle is left out: names differ at their ends.
+const shortened = (text, most) => (text.length > most ? `${text.slice(0, most / 2 - 4)}\u2026${text.slice(-most / 2 - 3)}` : text);
 const count = (n) => Math.round(n).toLocaleString("en");
 
 // Theme: of the system until it is chosen.
@@ -48,7 +50,7 @@ function drawHeat(data) {
   const { rows, cycles: [first, last] } = JSON.parse(data.textContent);
   for (const r of rows) r.used = r.used.flatMap(([share, columns]) => Array(columns).fill(share));
   const svg = document.getElementById(data.dataset.heat), row = 20, top = 4;
-  const names = rows.map((r) => (r.name.length > 34 ? r.name.slice(0, 33) + "\u2026" : r.name));
+  const names = rows.map((r) => (shortened(r.name, 34)));
   const left = 14 + 6.6 * Math.max(8, ...names.map((n) => n.length)), wide = 860, width = left + wide + 10, columns = rows.length ? rows[0].used.length : 1;
   const height = top + rows.length * row + 40, x = (n) => left + (wide * n) / columns;
   const cycle = (n) => first + ((last - first) * n) / columns;

@@ -14,6 +14,7 @@ __all__ = [
     "LARGEST_RATIO",
     "LUTS_PER_BLOCK",
     "LUTS_PER_SPARED",
+    "MOST_KEPT",
     "PREFERENCES",
     "SLOWER",
     "Alternative",
@@ -54,6 +55,11 @@ LARGEST_RATIO = MappingProxyType(
         # Of the steps of all kernels.
         "another placing order": 0.99,
         # Only compared with one another.
+        "lanes": 1.0,
+        "packed products": 1.0,
+        "layouts": 1.0,
+        "order of steps": 1.0,
+        "shared memories": 1.0,
         "tiles": 1.0,
         "interleaved outputs": 1.0,
         "warm-up iterations": 1.0,
@@ -68,6 +74,9 @@ Most cost area: a kernel with its buffer and control, a counter with compared re
 accumulator and a lower-latency unit may lower Fmax by as much.  Shared cores and followers save area, so that they may
 take more cycles: their ratio is above 1.
 """
+
+MOST_KEPT = 12
+"""Alternatives that a decision keeps: the form without the change, and those with the fewest cycles."""
 
 LUTS_PER_BLOCK = 400
 """LUTs that are worth a block RAM: about the ratio of both in the parts of an ECP5."""
@@ -127,6 +136,9 @@ class Cost:
         Of a design, estimated where `explain` asks for it.
     fmax : float, optional
         Clock (MHz), estimated with the LUTs.
+    tie : float, optional
+        Figure that decides between forms of equal time, the smaller the better: words and multiplexer inputs of lanes,
+        the sum of all starts of orders, block RAMs with their worth in LUTs of shared memories.
     """
 
     cycles: int
@@ -137,6 +149,12 @@ class Cost:
     block_rams: int | None = field(default=None, metadata=OPTIONAL)
     luts: int | None = field(default=None, metadata=OPTIONAL)
     fmax: float | None = field(default=None, metadata=OPTIONAL)
+    tie: float | None = field(default=None, metadata=OPTIONAL)
+
+    @property
+    def order(self) -> tuple[int, int, float]:
+        """Key of the rule: `time`, then `tie`."""
+        return *self.time, self.tie or 0
 
     @property
     def time(self) -> tuple[int, int]:
@@ -232,9 +250,9 @@ _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
 class Trials(Generic[_T]):
     """The alternatives of a decision, and the rule that takes one of them.
 
-    A change is accepted if it takes at most `most_cycles`, and fewer than the form without it unless it saves area.  Of
-    several the one with the fewest cycles is taken, and of equal ones the first.  With another preference it is the
-    alternative with the least of that, among those with at most `SLOWER` times the fewest cycles.
+    A change is accepted if it takes at most its ratio of the time, and less than the form without it unless it saves
+    area.  Of several the one with the lowest `Cost.order` is taken, and of equal ones the first.  With another
+    preference it is the alternative with the least of that, among those with at most `SLOWER` times the least time.
 
     Parameters
     ----------
@@ -262,9 +280,10 @@ class Trials(Generic[_T]):
         scope: str = "kernel",
     ) -> None:
         self._rewrite, self._place, self._scope = rewrite, place, scope
-        self._change, self._prefer = change, prefer
+        self._ratio, self._prefer = LARGEST_RATIO[change], prefer
         self._alternatives = [before]
         self._forms: list[_T | None] = [form]
+        self._fastest = 0
 
     def offer(self, alternative: Alternative, form: _T | None) -> None:
         """Add an alternative.
@@ -275,18 +294,18 @@ class Trials(Generic[_T]):
         form : object
             None where it is not eligible.
         """
+        if form is not None and alternative.cost is not None and self._accepts(alternative.cost):
+            self._fastest = len(self._alternatives)
         self._alternatives.append(alternative)
         self._forms.append(form)
 
     @property
     def taken(self) -> int:
         """Number of the alternative that is taken, so far."""
-        fastest, costs = self._fastest(), self._costs()
-        if self._prefer == "latency" or not costs:
-            return fastest
-        near = self._near(costs)
+        if self._prefer == "latency" or not (near := self._near()):
+            return self._fastest
         figures = _figures(near, self._prefer)[1]
-        return min(near, key=lambda n: (figures[n], n != fastest, costs[n].cycles, n))
+        return min(near, key=lambda n: (figures[n], n != self._fastest, near[n].order, n))
 
     @property
     def best(self) -> _T:
@@ -298,60 +317,66 @@ class Trials(Generic[_T]):
     @property
     def most(self) -> float:
         """Cycles above which no further trial is taken."""
-        costs = self._costs()
-        if self._prefer != "latency" and costs:
-            return SLOWER * min(cost.cycles for cost in costs.values())
-        fastest = self._fastest()
-        return costs[fastest].cycles - 1 if fastest else self._limit()
+        if self._prefer != "latency" and (near := self._near()):
+            return SLOWER * min(cost.time[0] for cost in near.values())
+        cost = self._alternatives[self._fastest].cost
+        if cost is None:
+            return inf
+        # With equal cycles a trial may have a shorter latency, or win the tie.
+        less = cost.time[0] - (cost.tie is None and not cost.interval)
+        if self._fastest:
+            return less
+        most = self._ratio * cost.time[0]
+        return most if self._ratio > 1 else min(most, less)
 
     def decision(self, taken: str = "", left: str = "") -> Decision:
-        """The decision, with all alternatives.
+        """The decision, with at most `MOST_KEPT` alternatives.
 
         Parameters
         ----------
         taken, left : str
             Reason for a change with the fewest cycles, and for none; the rule in words unless given.
         """
-        number, fastest = self.taken, self._fastest()
-        why = (taken if number else left) if number == fastest else ""
-        alternatives = tuple(self._alternatives)
-        return Decision(self._rewrite, self._place, alternatives, number, why or self._why(), self._scope)
+        number = self.taken
+        why = (taken if number else left) if number == self._fastest else ""
+        costs = [(a.cost.order if a.cost else (inf, inf, inf)) for a in self._alternatives]
+        ranked = sorted(range(len(costs)), key=lambda n: (n not in (0, number), costs[n], n))
+        kept = sorted(ranked[:MOST_KEPT])
+        alternatives = tuple(self._alternatives[n] for n in kept)
+        return Decision(
+            self._rewrite, self._place, alternatives, kept.index(number), why or self._why(), self._scope
+        )
 
-    def _costs(self) -> dict[int, Cost]:
-        """Costs of the alternatives that may be taken, by number."""
+    def _accepts(self, cost: Cost) -> bool:
+        """Whether a change is better than the fastest alternative so far."""
+        fastest = self._alternatives[self._fastest].cost
+        if fastest is None:
+            return True
+        if self._fastest:
+            return cost.order < fastest.order
+        return cost.time[0] <= self._ratio * fastest.time[0] and (
+            self._ratio > 1 or cost.order < fastest.order
+        )
+
+    def _near(self) -> dict[int, Cost]:
+        """Costs, by number, of the alternatives that may be taken for a preference."""
         pairs = enumerate(zip(self._alternatives, self._forms, strict=True))
-        return {n: a.cost for n, (a, form) in pairs if a.cost is not None and (n == 0 or form is not None)}
-
-    def _limit(self) -> float:
-        before, ratio = self._alternatives[0].cost, LARGEST_RATIO[self._change]
-        if before is None:
-            return inf
-        limit = most_cycles(self._change, before.cycles)
-        return limit if ratio > 1 else min(limit, before.cycles - 1)
-
-    def _fastest(self) -> int:
-        taken, most = 0, self._limit()
-        for number, cost in self._costs().items():
-            if number and cost.cycles <= most:
-                taken, most = number, cost.cycles - 1
-        return taken
-
-    def _near(self, costs: dict[int, Cost]) -> dict[int, Cost]:
-        most = SLOWER * min(cost.cycles for cost in costs.values())
-        return {n: cost for n, cost in costs.items() if cost.cycles <= most}
+        costs = {n: a.cost for n, (a, form) in pairs if a.cost is not None and (n == 0 or form is not None)}
+        most = SLOWER * min((cost.time[0] for cost in costs.values()), default=0)
+        return {n: cost for n, cost in costs.items() if cost.time[0] <= most}
 
     def _why(self) -> str:
-        before, taken, costs = self._alternatives[0].cost, self.taken, self._costs()
-        if taken != self._fastest():
-            name = _figures(self._near(costs), self._prefer)[0]
-            fewest = min(cost.cycles for cost in costs.values())
+        before, taken = self._alternatives[0].cost, self.taken
+        if taken != self._fastest:
+            near = self._near()
+            fewest = min(cost.time[0] for cost in near.values())
+            name = _figures(near, self._prefer)[0]
             return f"the fewest {name} of those with at most {SLOWER:g} x {fewest:,} cycles"
         if before is None:
             return "the form without it cannot be planned" if taken else "it cannot be planned"
-        ratio = LARGEST_RATIO[self._change]
-        rule = "fewer cycles" if ratio == 1 else f"at most {ratio:g} x {before.cycles:,} cycles"
+        rule = "fewer cycles" if self._ratio == 1 else f"at most {self._ratio:g} x {before.time[0]:,} cycles"
         if taken:
-            return f"{'it saves area' if ratio > 1 else 'the fewest cycles'}, and {rule} are accepted"
+            return f"{'it saves area' if self._ratio > 1 else 'the fewest cycles'}, and {rule} are accepted"
         known = any(alternative.cost is not None for alternative in self._alternatives[1:])
         return f"only {rule} are accepted" if known else "no other form was planned"
 

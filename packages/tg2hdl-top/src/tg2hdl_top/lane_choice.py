@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
@@ -14,7 +14,7 @@ from tg2hdl_ir.nodes import KernelIR, LoopIR
 from tg2hdl_ir.passes.pack_products import packing_axes
 from tg2hdl_lower import Layout
 from tg2hdl_lower.dataflow.binding import recurrence_latency
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, most_cycles
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials
 from tg2hdl_lower.lanes.candidates import (
     candidate_lanes,
     explicit_lanes,
@@ -114,8 +114,8 @@ class LaneChoice:
         The choice and its reason, for a reader of the plan.
     least : int
         Cycles of all steps that some lanes would take with any layouts of the buffers.
-    decision : Decision, optional
-        The lanes that were compared.
+    decisions : tuple of Decision
+        The lanes that were compared, by their number, and by what shares multipliers.
     """
 
     kernel: KernelIR
@@ -129,7 +129,7 @@ class LaneChoice:
     results: int = 0
     why: str = ""
     least: int = 0
-    decision: Decision | None = None
+    decisions: tuple[Decision, ...] = ()
 
     def demand(self, layouts: dict[int, Layout]) -> int:
         """Words that a step touches, inputs (elements) of lane multiplexers, and `RESULT_DEMAND` for each result."""
@@ -183,13 +183,16 @@ class LaneChooser:
         """Lanes with the fewest cycles within the budget."""
         best = self._chosen()
         gated = any(use.gated for use in self.accesses.values())
-        if gated and (best.results > 1 or best.least < best.cycles):
-            self.accesses = buffer_accesses(self.kernel, partly=True)
-            self._layouts.clear()
-            tight = self._chosen()
-            if tight.cycles < best.cycles or (tight.cycles == best.cycles and tight.results < best.results):
-                return tight
-        return best
+        if not gated or not (best.results > 1 or best.least < best.cycles):
+            return best
+        self.accesses = buffer_accesses(self.kernel, partly=True)
+        self._layouts.clear()
+        tight = self._chosen()
+        whole, parts = (replace(_cost(choice), tie=choice.results) for choice in (best, tight))
+        before = Alternative("gated accesses in all their iterations", whole)
+        trials = Trials("gated-accesses", self.kernel.name, "lanes", before, best)
+        trials.offer(Alternative("in those in which they are executed", parts), tight)
+        return _decided(trials.best, trials, "results of equal cycles share adders")
 
     def with_lanes(self, lanes: dict[int, int]) -> LaneChoice:
         """The choice of these lanes."""
@@ -202,53 +205,49 @@ class LaneChooser:
             return self._evaluate(lanes)
         busiest = max(1, *(leaf.products for leaf in self.products))
         budget = max(1, (options.multipliers or 1) // busiest)
-        one = fewest = best = self._evaluate({})
+        fewest = one = self._evaluate({})
         least = self._cycles(self._turns({}), {})
+        trials = self._trials("lanes", "lanes", one)
         for number, lanes in enumerate(self._candidates(budget)):
-            steps, most = self._steps(lanes), best.cycles + best.fill
-            if steps > most or (steps == most and not self.sparing):
+            if self._steps(lanes) > trials.most:
                 break
             least = min(least, self._cycles(self._turns(lanes), lanes))
-            choice = self._within(lanes, most if number else math.inf)
-            if number == 0:
-                fewest = choice or best
-            if choice is not None and self._cost(choice) < self._cost(best):
-                best = choice
-        plain, packed = best, self._packed(best)
-        best = replace(self._in_turns(packed, busiest), least=least)
-        if budget == 1 and not best.lanes:
-            return best
-        why = self._why(best, fewest)
-        return replace(best, why=why, decision=self._decision((one, fewest, plain, packed, best), why))
+            choice = self._within(lanes, trials.most if number else math.inf)
+            if choice is None:
+                continue
+            fewest = choice if number == 0 else fewest
+            if lanes:
+                trials.offer(self._alternative(choice), choice)
+        best = self._in_turns(self._packed(_decided(trials.best, trials)), busiest)
+        why = self._why(best, fewest) if budget > 1 or best.lanes else ""
+        return replace(best, why=why, least=least)
 
-    def _decision(self, compared: Sequence[LaneChoice], why: str) -> Decision:
-        """The lanes that were compared; the last ones are taken."""
-        named = {_described(choice.lanes): choice for choice in compared}
-        alternatives = tuple(
-            Alternative(name, Cost(choice.cycles + choice.fill), choice.limit)
-            for name, choice in named.items()
-        )
-        taken = list(named).index(_described(compared[-1].lanes))
-        return Decision("lanes", self.kernel.name, alternatives, taken, why)
+    def _trials(
+        self, rewrite: str, change: str, before: LaneChoice, tie: int | None = None
+    ) -> Trials[LaneChoice]:
+        return Trials(rewrite, self.kernel.name, change, self._alternative(before, tie=tie), before)
+
+    def _alternative(self, choice: LaneChoice, more: int = 0, tie: int | None = None) -> Alternative:
+        """A choice, with cycles that it takes beyond those of its steps."""
+        if tie is None and self.sparing:
+            tie = choice.demand(choice.layouts)
+        return Alternative(_described(choice.lanes), replace(_cost(choice, more), tie=tie), choice.limit)
 
     def _packed(self, best: LaneChoice) -> LaneChoice:
         """Twice as many lanes, whose products share multipliers in pairs, where that takes fewer cycles."""
         limit = self.options.budget
         if limit is None or not self.packing:
             return best
-        least = best.cycles - PACKING_OVERHEAD
-        pairs = math.inf
+        # Of equal cycles those with the fewest lanes that share a factor: words of the other buffer stay wide.
+        trials = self._trials("pack-products", "packed products", best, 2 * limit + 1)
         for lanes in self._candidates(2 * limit):
-            if self._steps(lanes) > least:
+            most = trials.most - PACKING_OVERHEAD
+            if self._steps(lanes) > most:
                 break
-            # Of equal cycles those with the fewest lanes that share a factor: words of the other buffer stay wide.
-            count = math.prod(lanes.get(axis, 1) for axis in self.packing)
-            if not self._is_packed(lanes) or (self._steps(lanes) == least and count >= pairs):
-                continue
-            choice = self._within(lanes, least)
-            if choice is not None and (choice.cycles, count) < (least, pairs):
-                best, least, pairs = choice, choice.cycles, count
-        return best
+            if self._is_packed(lanes) and (choice := self._within(lanes, most)) is not None:
+                count = math.prod(lanes.get(axis, 1) for axis in self.packing)
+                trials.offer(self._alternative(choice, PACKING_OVERHEAD, count), choice)
+        return _decided(trials.best, trials, "two products share a multiplier")
 
     def _is_packed(self, lanes: dict[int, int]) -> bool:
         """Whether all products of these lanes are packed in pairs; none is left over past a bound."""
@@ -265,18 +264,18 @@ class LaneChooser:
         limit = self.options.budget
         if limit is None or busiest < 2 or limit < 2:
             return best
-        least = most_cycles("time-shared multipliers", best.cycles) - TURNS_OVERHEAD
+        trials = self._trials("take-turns", "time-shared multipliers", best)
         found = [
             (self._steps(lanes) * self._turns(lanes), number, lanes)
             for number, lanes in enumerate(self._candidates(limit))
         ]
         for cycles, _, lanes in sorted(found)[:MAX_TURNS]:
-            if cycles > least:
+            most = trials.most - TURNS_OVERHEAD
+            if cycles > most:
                 break
-            choice = self._within(lanes, least)
-            if choice is not None and choice.cycles <= least:
-                best, least = choice, choice.cycles - 1
-        return best
+            if (choice := self._within(lanes, most)) is not None:
+                trials.offer(self._alternative(choice, TURNS_OVERHEAD), choice)
+        return _decided(trials.best, trials, "more lanes on time-shared multipliers")
 
     def _turns(self, lanes: dict[int, int]) -> int:
         """Cycles of a step, as its products share the multipliers in time."""
@@ -302,9 +301,6 @@ class LaneChooser:
             f"{text}; {least} steps with {_described(fewest.lanes)} would take {fewest.cycles + fewest.fill} cycles"
             + (f", by {fewest.limit}" if fewest.limit else "")
         )
-
-    def _cost(self, choice: LaneChoice) -> tuple[int, int]:
-        return choice.cycles + choice.fill, choice.demand(choice.layouts) if self.sparing else 0
 
     def _cycles(self, interval: int, lanes: dict[int, int]) -> int:
         """Cycles of the steps, with the stalls of a float sum that has too few outputs to interleave."""
@@ -402,6 +398,17 @@ class LaneChooser:
             return use.widest > MAX_CHOICE, use.interval(self._ports(idx, layout)), use.cost, layout.lanes
 
         return min([Layout.linear(depth), *packed_layouts(accesses.found, lanes, depth)], key=cost)
+
+
+def _cost(choice: LaneChoice, more: int = 0) -> Cost:
+    return Cost(choice.cycles + choice.fill + more)
+
+
+def _decided(choice: LaneChoice, trials: Trials[LaneChoice], why: str = "") -> LaneChoice:
+    """A choice with its decision and its reason; as it is where nothing else was compared."""
+    decision = trials.decision(why)
+    several = len(decision.alternatives) > 1
+    return replace(choice, decisions=(*choice.decisions, decision)) if several else choice
 
 
 def _described(lanes: dict[int, int]) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
@@ -41,7 +41,7 @@ __all__ = ["Placed", "place", "place_cores", "place_program"]
 MOST_RELIEVED = 3
 """Kernels that may choose before the others."""
 
-_Lanes = tuple[dict[int, LaneChoice], dict[int, Layout]]
+_Lanes: TypeAlias = tuple[dict[int, LaneChoice], dict[int, Layout]]
 """Lanes by call, and layouts by buffer."""
 
 
@@ -52,6 +52,8 @@ class Placed:
     Attributes
     ----------
     plans : list of HardwarePlan
+    decisions : tuple of Decision
+        About all calls; those about one are in its plan.
     orders : callable
         Other plans of a call by its number, with the same lanes and layouts, that may keep pace with kernels which
         take so many cycles; see `plan_orders`.
@@ -63,6 +65,7 @@ class Placed:
     """
 
     plans: list[HardwarePlan]
+    decisions: tuple[Decision, ...]
     orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]]
     bounded: Callable[[int], HardwarePlan | None]
     follower: Callable[[int, int], tuple[HardwarePlan, HardwarePlan] | None]
@@ -123,14 +126,9 @@ def _placed(
     roles: Sequence[dict[int, MemoryRole]],
 ) -> Placed:
     """Plan every call; `roles` by call and slot."""
-    settings = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
-
-    def placed(sparing: bool, first: tuple[int, ...] = ()) -> _Lanes:
-        return _place(program, storage, roles, options, sparing=sparing, first=first)
-
-    trials = {sparing: placed(sparing) for sparing in settings}
-    sparing = min(trials, key=lambda each: _program_cost(program, *trials[each]))
-    (choices, layouts), first = _relieved(program, trials[sparing], partial(placed, sparing), options)
+    found, sparing, decisions = _ties(program, options, partial(_place, program, storage, roles, options))
+    again = partial(_place, program, storage, roles, options, sparing)
+    (choices, layouts), first = _relieved(program, found, again, options)
 
     options = with_held_operands(options, [call.kernel for call in program.calls])
 
@@ -148,8 +146,8 @@ def _placed(
     ) -> HardwarePlan:
         choice = choices[number]
         planned = _planned(choice.kernel, options, frozenset(shared), arguments(number, other))
-        decided = tuple(d for d in (first.get(number), choice.decision) if d is not None)
-        notes = () if choice.decision is None else (choice.why,)
+        decided = (*((first[number],) if number in first else ()), *choice.decisions)
+        notes = (choice.why,) if choice.why else ()
         if not decided:
             return planned
         return replace(planned, notes=(*notes, *planned.notes), decisions=(*decided, *planned.decisions))
@@ -207,7 +205,7 @@ def _placed(
             before = plan(first, shared, words)
         return before, replace(planned, notes=(*planned.notes, found.why))
 
-    return Placed(plans, orders, bounded, follower)
+    return Placed(plans, decisions, orders, bounded, follower)
 
 
 def _planned(
@@ -222,6 +220,22 @@ def _planned(
     key = kernel, repr((chosen, given))
     prepared = remembered(("prepared", *key), lambda: PreparedKernel.of(kernel, options, **arguments))
     return remembered(("plan", shared, *key), lambda: prepared.plan(shared))
+
+
+def _ties(
+    program: ProgramIR, options: CompileOptions, placed: Callable[[bool], _Lanes]
+) -> tuple[_Lanes, bool, tuple[Decision, ...]]:
+    """Lanes of all calls, whether those of equal cycles are taken by their memory demand, and the decision about it."""
+    first = placed(False)
+    if not options.chooses_lanes or (options.multipliers or 1) == 1:
+        return first, False, ()
+    before = Alternative("the first ones", _program_cost(program, *first), "steps of all kernels")
+    trials = Trials("lanes-of-equal-cycles", program.name, "lanes", before, (first, False), scope="program")
+    found = placed(True)
+    after = Alternative("those with the lowest memory demand", _program_cost(program, *found), before.note)
+    trials.offer(after, (found, True))
+    why = "fewer cycles, or equal ones with fewer words and multiplexers"
+    return *trials.best, (trials.decision(why, "no fewer cycles, words and multiplexers"),)
 
 
 def _relieved(
@@ -259,9 +273,8 @@ def _place(
     storage: dict[int, DType],
     roles: Sequence[dict[int, MemoryRole]],
     options: CompileOptions,
-    *,
     sparing: bool,
-    first: tuple[int, ...],
+    first: tuple[int, ...] = (),
 ) -> _Lanes:
     """Lanes of every call, and layout of every buffer; some calls choose before the others."""
     buffers: dict[int, BufferLayout] = {}
@@ -319,24 +332,25 @@ def _of_one_layout(
     choose: Callable[[dict[int, BufferLayout]], LaneChoice],
 ) -> LaneChoice:
     """Choose again for slots whose memories have one layout, as a core reads the results of its last run."""
-    trials = []
+    before = Alternative("a layout for each access", None, "one memory has one layout")
+    trials = Trials("layout", choice.kernel.name, "layouts", before, choice)
     for layout in {choice.layouts[idx].merged(): None for idx in same}:
         trial = choose(known | {idx: BufferLayout(layout) for idx in same})
         if len({trial.layouts[idx].merged() for idx in same}) == 1:
-            trials.append(trial)
-    # Of equal cycles the wider word: other kernels can use all or a part of it.
-    return min(trials, key=lambda trial: (trial.cycles, -trial.layouts[same[0]].lanes), default=choice)
+            # Of equal cycles the wider word: other kernels can use all or a part of it.
+            lanes = trial.layouts[same[0]].lanes
+            trials.offer(Alternative(f"{lanes} elements a word", Cost(trial.cycles, tie=-lanes)), trial)
+    best = trials.best
+    return replace(best, decisions=(*best.decisions, trials.decision("the fewest cycles, or wider words")))
 
 
-def _program_cost(
-    program: ProgramIR, choices: dict[int, LaneChoice], layouts: dict[int, Layout]
-) -> tuple[int, int]:
+def _program_cost(program: ProgramIR, choices: dict[int, LaneChoice], layouts: dict[int, Layout]) -> Cost:
     """Cycles of all steps and after the last one, and their memory demand."""
     cycles = sum(choice.cycles + choice.fill for choice in choices.values())
     demand = 0
     for number, choice in choices.items():
         demand += choice.demand(_layouts_of(choice, _slots(program.calls[number]), layouts))
-    return cycles, demand
+    return Cost(cycles, tie=demand)
 
 
 def _layouts_of(choice: LaneChoice, slots: dict[int, int], layouts: dict[int, Layout]) -> dict[int, Layout]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, count
 from math import log2
 
 from tg2hdl_ir.plugins.descriptors import FamilyDef
-from tg2hdl_lower.decisions import Alternative, Decision, luts_per_block
+from tg2hdl_lower.decisions import Alternative, Cost, Trials, luts_per_block
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.array import MemoryArray, joined_array
 from tg2hdl_lower.memory.choose import with_kind
@@ -95,12 +95,7 @@ def with_shared_memories(design: Design) -> Design:
     """
     if not design.options.share_memories or design.sequencer.interval or design.streams_weights:
         return design
-    search = _Search(design)
-    tables, groups = search.best()
-    if tables or any(search.improves(g) for g in groups):
-        return search.applied(groups, tables)
-    refused = search.refused()
-    return design if refused is None else replace(design, decisions=(*design.decisions, refused))
+    return _Search(design).best()
 
 
 class _Search:
@@ -111,12 +106,14 @@ class _Search:
         self.places = RegionPlaces(design)
         self.times = run_times(design)
         self.accesses = [call.accesses() for call in design.program.calls]
+        self.blocks = memory_blocks(design, self.family)
+        self.cycles = design.longest_cycles()
         self._known: dict[frozenset[str], _Joined | None] = {}
 
     @cached_property
     def units(self) -> list[_Unit]:
         """Memories in block RAM that may share one."""
-        blocks = memory_blocks(self.design, self.family)
+        blocks = self.blocks
         arrays = {array.memory.name: array for array in self.design.arrays}
         regions = {memory.name: memory for memory in self.design.buffers}
         found = []
@@ -145,17 +142,59 @@ class _Search:
 
     # Which units share a memory
 
-    def best(self) -> tuple[dict[str, int], list[list[_Unit]]]:
-        """ROMs that are made of LUTs, with how many, and the other units in groups that share a memory."""
+    def best(self) -> Design:
+        """The design with the memories that are worth their LUTs, and the decision."""
+        design = self.design
+        trials: Trials[Callable[[], Design]] = Trials(
+            "share-memories",
+            design.program.name,
+            "shared memories",
+            self._alternative([], {}, "a memory for each buffer"),
+            lambda: design,
+            prefer=self.prefer,
+            scope="program",
+        )
         few = sum(unit.blocks for unit in self.units) < BLOCKS_TO_SPARE and self.prefer != "block-ram"
         luts = {} if few else {unit.memory.name: _luts_of_table(unit) for unit in self.units}
-        ways = []
+        tried = []
         for most in _TABLES if any(luts.values()) else (0,):
             tables = {name: count for name, count in luts.items() if 0 < count <= most}
             groups = self.groups([unit for unit in self.units if unit.memory.name not in tables])
-            spared = sum(tables.values()) / luts_per_block(self.prefer, moved=True)
-            ways.append((sum(map(self._cost, groups)) + spared, tables, groups))
-        return min(ways, key=lambda way: way[0])[1:]
+            if tables not in tried and (tables or any(map(self.improves, groups))):
+                tried.append(tables)
+                trials.offer(self._alternative(groups, tables), partial(self.applied, groups, tables))
+        if not tried and (pair := self._sparing_pair()):
+            trials.offer(self._alternative([pair], {}), None)
+        decision = trials.decision(
+            "their contents are not needed at the same time, or no kernel reads both",
+            "the LUTs are worth more than the block RAMs",
+        )
+        if len(decision.alternatives) == 1:
+            return design
+        shared = trials.best()
+        return replace(shared, decisions=(*shared.decisions, decision))
+
+    def _alternative(
+        self,
+        groups: Sequence[Sequence[_Unit]],
+        tables: Mapping[str, int],
+        name: str = "memories that buffers share",
+    ) -> Alternative:
+        """The block RAMs of groups that share a memory and the others, with the LUTs that ROMs are made of."""
+        shared = [joined for group in groups if self.improves(group) and (joined := self.joined(group))]
+        gone = {unit.memory.name for joined in shared for unit in joined.units} | set(tables)
+        blocks = sum(n for memory, n in self.blocks.items() if memory not in gone)
+        blocks += sum(joined.blocks for joined in shared)
+        luts = sum(tables.values()) + sum(
+            max(0.0, j.luts - sum(map(self._alone, j.units))) for j in shared if len(j.units) > 1
+        )
+        kept = sum(unit.blocks for unit in self.units if unit.memory.name not in gone)
+        tie = kept + sum(joined.cost(self.prefer) for joined in shared)
+        tie += sum(tables.values()) / luts_per_block(self.prefer, moved=True)
+        if tables:
+            name += f", and {len(tables)} ROM{'' if len(tables) == 1 else 's'} in LUTs"
+        cost = Cost(self.cycles, block_rams=blocks, tie=tie)
+        return Alternative(name, cost, f"about {luts:,.0f} LUTs more" if gone else "")
 
     def groups(self, units: Sequence[_Unit]) -> list[list[_Unit]]:
         """Units that share a memory."""
@@ -319,8 +358,7 @@ class _Search:
         windows = tuple(replace(w, use=uses.get((w.kernel, w.use), w.use)) for w in design.sequencer.windows)
         sequencer = replace(design.sequencer, windows=windows)
         buffers = tuple(self._placed(memory, tables) for memory in design.buffers)
-        shared = replace(design, buffers=buffers, arrays=arrays, sequencer=sequencer)
-        return replace(shared, decisions=(*design.decisions, self._decision(shared, groups, tables)))
+        return replace(design, buffers=buffers, arrays=arrays, sequencer=sequencer)
 
     def _placed(self, memory: MemoryPlan, tables: Collection[str]) -> MemoryPlan:
         return with_kind(memory, "lut", self.family) if memory.name in tables else memory
@@ -344,47 +382,15 @@ class _Search:
         array = joined_array(name, members, joined.bases, joined.ports, table, self.family, adds=joined.adds)
         return array, uses
 
-    def refused(self) -> Decision | None:
-        """The decision against the pair that would spare most block RAMs; None where no pair spares any."""
-        pairs = [(one, other) for one, other in combinations(self.units, 2) if _alike(one, other)]
-        found = [
-            (a.blocks + b.blocks - joined.blocks, joined) for a, b in pairs if (joined := self.joined((a, b)))
-        ]
-        spared, joined = max(found, key=lambda each: (each[0], -each[1].luts), default=(0, None))
-        if joined is None or spared <= 0:
-            return None
-        before = sum(memory_blocks(self.design, self.family).values())
-        return self._described(
-            before, before - spared, joined.luts, 0, "the LUTs are worth more than the block RAMs"
-        )
+    def _sparing_pair(self) -> list[_Unit]:
+        """The pair that would spare most block RAMs; empty where no pair spares any."""
+        pairs = [[one, other] for one, other in combinations(self.units, 2) if _alike(one, other)]
 
-    def _decision(
-        self, shared: Design, groups: Sequence[Sequence[_Unit]], tables: Mapping[str, int]
-    ) -> Decision:
-        before, after = (sum(memory_blocks(each, self.family).values()) for each in (self.design, shared))
-        luts = sum(tables.values()) + sum(
-            max(0.0, joined.luts - sum(self._alone(unit) for unit in group))
-            for group in groups
-            if len(group) > 1 and (joined := self.joined(group)) is not None
-        )
-        name = "memories that buffers share"
-        if tables:
-            name += f", and {len(tables)} ROM{'' if len(tables) == 1 else 's'} in LUTs"
-        why = "their contents are not needed at the same time, or no kernel reads both"
-        return self._described(before, after, luts, 1, why, name)
+        def spared(pair: list[_Unit]) -> tuple[int, float]:
+            joined = self.joined(pair)
+            return (0, 0.0) if joined is None else (sum(u.blocks for u in pair) - joined.blocks, -joined.luts)
 
-    def _described(
-        self,
-        before: int,
-        after: int,
-        luts: float,
-        taken: int,
-        why: str,
-        name: str = "memories that buffers share",
-    ) -> Decision:
-        apart = Alternative("a memory for each buffer", None, f"{before:,} block RAMs")
-        shared = Alternative(name, None, f"{after:,} block RAMs, about {luts:,.0f} LUTs more")
-        return Decision("share-memories", self.design.program.name, (apart, shared), taken, why, "program")
+        return max(filter(self.improves, pairs), key=spared, default=[])
 
     def _alone(self, unit: _Unit) -> float:
         joined = self.joined([unit])

@@ -232,7 +232,7 @@ def _planned(
     )
     trials.offer(kept, True)
     nearly = "each core does the steps of its kernels in nearly the fewest cycles possible"
-    trail = (*form.trail, trials.decision(nearly if cost is None else ""))
+    trail = (*form.trail, *placed.decisions, trials.decision(nearly if cost is None else ""))
     if not trials.best:
         return _with_orders(replace(alone, trail=trail), options)
     plans, followers = with_followers(repeats.program, plans, placed.follower, options, repeats)
@@ -244,6 +244,7 @@ def _planned(
 def _with_orders(form: Form, options: CompileOptions) -> tuple[Form, None, list[HardwarePlan]]:
     """A core for each call, and the followers among them."""
     program, placed = form.program, place(form.program, options)
+    form = replace(form, trail=(*form.trail, *placed.decisions))
     plans, followers = with_followers(program, placed.plans, placed.follower, options)
     found = _ordered(program, options, replace(placed, plans=plans))
     if not any(plan.follows for plan in plans):

@@ -71,9 +71,9 @@ class DataflowSequencer(OverlapSequencer):
         if len(plans) < 2 or arrange(plans).plan.policy == "serial":
             return list(plans)
 
-        def cost(trial: Sequence[HardwarePlan]) -> tuple[Cost, int]:
+        def cost(trial: Sequence[HardwarePlan]) -> Cost:
             plan = arrange(trial).plan
-            return Cost(plan.latency, interval=plan.interval), sum(plan.starts)
+            return Cost(plan.latency, interval=plan.interval, tie=sum(plan.starts))
 
         return best_orders(plans, orders, cost)
 

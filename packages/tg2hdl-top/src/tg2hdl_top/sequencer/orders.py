@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Alternative, Cost, Decision
+from tg2hdl_lower.decisions import Alternative, Cost, Trials
 
 __all__ = ["best_orders"]
 
@@ -17,16 +18,15 @@ ROUNDS = 3
 def best_orders(
     plans: Sequence[HardwarePlan],
     orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]],
-    cost: Callable[[Sequence[HardwarePlan]], tuple[Cost, int]],
+    cost: Callable[[Sequence[HardwarePlan]], Cost],
 ) -> list[HardwarePlan]:
     """Orders of the least cost, found by changing one kernel after the other; each plan has the decision about it.
 
     Parameters
     ----------
     cost : callable
-        Interval and cycles of the program, and the sum of the starts: among equal costs earlier starts are better,
-        since a kernel that starts early may let a later one do so.  Changes that have not lowered the cost in the end
-        are undone.
+        Interval and cycles of the program; its `Cost.tie` is the sum of the starts, since a kernel that starts early
+        may let a later one do so.  Changes that have not saved time in the end are undone.
     """
     chosen = list(plans)
     spans = sorted({plan.cycles() for plan in plans})
@@ -34,44 +34,47 @@ def best_orders(
     found: dict[int, Cost] = {}
     """Least cost of the program with a plan, by the identity of the plan."""
 
-    def measured(trial: list[HardwarePlan], number: int) -> tuple[int, int, int]:
-        whole, starts = cost(trial)
-        known = found.get(id(trial[number]))
-        if known is None or whole.time < known.time:
-            found[id(trial[number])] = whole
-        return *whole.time, starts
+    def measured(number: int, plan: HardwarePlan) -> Alternative:
+        whole = cost([*chosen[:number], plan, *chosen[number + 1 :]])
+        found[id(plan)] = min(found.get(id(plan), whole), whole, key=lambda each: each.order)
+        return Alternative(_described(plan), whole, "of the program")
 
-    whole, starts = cost(chosen)
-    least = *whole.time, starts
-    found |= dict.fromkeys(map(id, plans), whole)
+    def trials(number: int, before: HardwarePlan) -> Trials[HardwarePlan]:
+        name = plans[number].kernel.name
+        return Trials("order", name, "order of steps", measured(number, before), before)
+
     for _ in range(ROUNDS):
-        before = least
+        last = list(chosen)
         for number, others in enumerate(choices):
+            tried = trials(number, chosen[number])
             for other in others:
-                trial = [*chosen[:number], other, *chosen[number + 1 :]]
-                if other is not chosen[number] and (now := measured(trial, number)) < least:
-                    chosen, least = trial, now
-        if least == before:
+                if other is not chosen[number]:
+                    tried.offer(measured(number, other), other)
+            chosen[number] = tried.best
+        if all(map(operator.is_, chosen, last)):
             break
-    for number, plan in enumerate(plans):
-        trial = [*chosen[:number], plan, *chosen[number + 1 :]]
-        if plan is not chosen[number] and measured(trial, number)[:2] <= least[:2]:
-            chosen = trial
-    return [
-        plan if len(choices[number]) == 1 else _decided(plans[number], plan, choices[number], found)
-        for number, plan in enumerate(chosen)
-    ]
+    for number, (plan, others) in enumerate(zip(plans, choices, strict=True)):
+        if len(others) == 1:
+            continue
+        final = trials(number, plan)
+        for other in others[1:]:
+            taken = other is chosen[number]
+            each = measured(number, other) if taken else Alternative(_described(other), found[id(other)])
+            final.offer(_without_tie(each), other if taken else None)
+        chosen[number] = _decided(plan, final)
+    return chosen
 
 
-def _decided(
-    alone: HardwarePlan, taken: HardwarePlan, choices: Sequence[HardwarePlan], found: Mapping[int, Cost]
-) -> HardwarePlan:
+def _without_tie(each: Alternative) -> Alternative:
+    """An alternative that must save time to be taken."""
+    assert each.cost is not None, "it is measured"
+    return replace(each, cost=replace(each.cost, tie=None))
+
+
+def _decided(alone: HardwarePlan, trials: Trials[HardwarePlan]) -> HardwarePlan:
     """The plan that was taken, with the decisions about the kernel by itself and that about its order."""
-    alternatives = [Alternative(_described(plan), found[id(plan)], "of the program") for plan in choices]
-    number = next(n for n, plan in enumerate(choices) if plan is taken)
-    why = "the program takes the fewest cycles with it" if number else "no other order takes fewer cycles"
-    decision = Decision("order", alone.kernel.name, tuple(alternatives), number, why)
-    return replace(taken, decisions=(*alone.decisions, decision))
+    why = "the program takes the fewest cycles with it", "no other order takes fewer cycles"
+    return replace(trials.best, decisions=(*alone.decisions, trials.decision(*why)))
 
 
 def _described(plan: HardwarePlan) -> str:

@@ -67,9 +67,9 @@ class OverlapSequencer(Sequencer):
         if len(plans) < 2 or _why_serial(plans):
             return list(plans)
 
-        def cost(trial: Sequence[HardwarePlan]) -> tuple[Cost, int]:
+        def cost(trial: Sequence[HardwarePlan]) -> Cost:
             plan = arrange(trial).plan
-            return Cost(plan.latency), sum(plan.starts)
+            return Cost(plan.latency, tie=sum(plan.starts))
 
         return best_orders(plans, orders, cost)
 

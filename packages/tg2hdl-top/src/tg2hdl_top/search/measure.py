@@ -16,6 +16,7 @@ from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.decisions import Cost
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_lower.plan.resources import pools
+from tg2hdl_top.area import estimated_luts
 from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import plan_memories, sharing_of
 from tg2hdl_top.element_types import element_types
@@ -35,28 +36,34 @@ __all__ = [
     "longest",
     "multiplier_blocks",
     "overlapped_cost",
+    "planned_area",
     "planned_cost",
     "planned_figures",
     "step_cycles",
 ]
 
-Estimator: TypeAlias = Callable[[Design], tuple[int, float] | None]
-"""LUTs and clock (MHz) of a design; None where they are not known."""
+Estimator: TypeAlias = Callable[[Design], tuple[int, float | None] | None]
+"""LUTs and clock (MHz) of a design; None where one is not known."""
 
 _estimator: ContextVar[Estimator | None] = ContextVar("estimator", default=None)
 
 
-def estimator_of(options: CompileOptions) -> Estimator | None:
-    """Estimator of the family that designs are compiled for; None for a family without one."""
+def planned_area(design: Design) -> tuple[int, float | None]:
+    """LUTs of a design from its plans; the clock is not estimated."""
+    return estimated_luts(design), None
+
+
+def estimator_of(options: CompileOptions) -> Estimator:
+    """Estimator of the family that designs are compiled for; `planned_area` for a family without one."""
     family = registry().family(options.target)
     if family is None or family.estimator is None:
-        return None
+        return planned_area
     return partial(registry().call, family, "estimator")
 
 
 @contextmanager
 def estimating(estimator: Estimator | None) -> Iterator[None]:
-    """Estimate LUTs and clock of each design that a search compares inside the context; seconds for each.
+    """Estimate LUTs and clock of each design that a search compares inside the context.
 
     Parameters
     ----------

@@ -33,8 +33,8 @@ from tg2hdl_top.search.form import Form
 from tg2hdl_top.search.measure import (
     design_cost,
     estimating,
-    estimator_of,
     multiplier_blocks,
+    planned_area,
     planned_figures,
 )
 from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
@@ -81,7 +81,7 @@ def best_design(captured: Captured, whole: ProgramIR) -> Design:
         return _best_form(replace(captured, options=options), whole)
 
     options = captured.options
-    with search_memo(), estimating(estimator_of(options) if options.prefer == "area" else None):
+    with search_memo(), estimating(planned_area if options.prefer == "area" else None):
         return with_shared_memories(best_of_budgets(options, made))
 
 

@@ -12,7 +12,16 @@ from tg2hdl_ir.errors import PluginError, ValidationError
 from tg2hdl_ir.opt import with_contents
 from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.records import OPTIONAL, read_record, write_record
-from tg2hdl_lower.decisions import LARGEST_RATIO, Alternative, Cost, Decision, decide, most_cycles
+from tg2hdl_lower.decisions import (
+    LARGEST_RATIO,
+    MOST_KEPT,
+    Alternative,
+    Cost,
+    Decision,
+    Trials,
+    decide,
+    most_cycles,
+)
 from tg2hdl_top import CompileOptions, compile_program, program_of_kernel
 from tg2hdl_top.design import Design
 
@@ -207,3 +216,27 @@ def test_other_proposals_are_refused(made, text):
     assert str(caught.value).startswith(
         f"plugin: pass 'once' of plugin 'dist-once:Plugin.0' {text}\n  at: kernel triple"
     )
+
+
+def test_ties_are_decided_by_the_smaller_figure():
+    """Of equal time the smaller tie; time is first the interval of runs that overlap."""
+    before = Alternative("before", Cost(100, tie=5))
+    trials = Trials("x", "k", "lanes", before, 0)
+    assert trials.most == 100
+    for number, cost in enumerate((Cost(100, tie=5), Cost(100, tie=4), Cost(101, tie=0), Cost(100, tie=4)), 1):
+        trials.offer(Alternative(str(number), cost), number)
+    assert trials.best == trials.taken == 2
+    intervals = Trials("x", "k", "lanes", Alternative("before", Cost(100, interval=50)), 0)
+    intervals.offer(Alternative("a", Cost(90, interval=60)), 1)
+    intervals.offer(Alternative("b", Cost(120, interval=40)), 2)
+    assert intervals.best == 2
+
+
+def test_a_decision_keeps_the_alternatives_with_the_fewest_cycles():
+    trials = Trials("x", "k", "lanes", Alternative("before", Cost(1000)), 0)
+    for number in range(1, 50):
+        trials.offer(Alternative(str(number), Cost(1000 - number)), number)
+    decision = trials.decision()
+    names = [each.name for each in decision.alternatives]
+    assert names == ["before", *(str(n) for n in range(51 - MOST_KEPT, 50))]
+    assert decision.chosen.name == "49"

@@ -188,8 +188,9 @@ class _Search:
         luts = sum(tables.values()) + sum(
             max(0.0, j.luts - sum(map(self._alone, j.units))) for j in shared if len(j.units) > 1
         )
-        kept = sum(unit.blocks for unit in self.units if unit.memory.name not in gone)
-        tie = kept + sum(joined.cost(self.prefer) for joined in shared)
+        rest = [unit for unit in self.units if unit.memory.name not in gone]
+        tie = sum(unit.blocks + self._alone(unit) / luts_per_block(self.prefer) for unit in rest)
+        tie += sum(joined.cost(self.prefer) for joined in shared)
         tie += sum(tables.values()) / luts_per_block(self.prefer, moved=True)
         if tables:
             name += f", and {len(tables)} ROM{'' if len(tables) == 1 else 's'} in LUTs"

@@ -177,7 +177,7 @@ class FamilyDef:
     tools : Factory, optional
         ``() -> tg2hdl_synth.families.Family``: synthesis, place and route, bitstreams.
     estimator : Factory, optional
-        ``(design: tg2hdl_top.Design) -> (LUTs, clock in MHz) | None`` before synthesis, for decisions about area.
+        ``(design: tg2hdl_top.Design) -> (LUTs, clock in MHz) | None`` before synthesis, for `tg2hdl explain`.
     """
 
     name: str

@@ -36,13 +36,21 @@ def main(words: list[str]) -> None:
         case = next((c for c in workload.cases if (c.multipliers or 0) == (row["multipliers"] or 0)), None)
         if case is None:
             continue
-        options = {"target": "ecp5", "validate": "off", "multipliers": case.multipliers or None, **case.options}
+        options = {
+            "target": "ecp5",
+            "validate": "off",
+            "multipliers": case.multipliers or None,
+            **case.options,
+        }
         inputs = workload.inputs(np.random.default_rng(1))
         design = tg2hdl.compile(workload.model(), *inputs, options=tg2hdl.CompileOptions(**options)).design
         found, luts = estimated_luts(design), row["synthesis"]["comb"]
         counts.append([planned_words(design)[kind] for kind in LUTS])
         placed.append(luts)
-        print(f"{workload.name:32} {case.multipliers or 0:4} {found:7,} {luts:7,} {found / luts:5.2f}", flush=True)
+        print(
+            f"{workload.name:32} {case.multipliers or 0:4} {found:7,} {luts:7,} {found / luts:5.2f}",
+            flush=True,
+        )
     matrix, wanted = np.array(counts, float), np.array(placed, float)
     errors = np.abs(matrix @ np.array(list(LUTS.values())) / wanted - 1)
     fitted = lsq_linear(matrix / wanted[:, None], np.ones(len(wanted)), (LOWEST, HIGHEST)).x

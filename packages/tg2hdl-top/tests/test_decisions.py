@@ -223,7 +223,9 @@ def test_ties_are_decided_by_the_smaller_figure():
     before = Alternative("before", Cost(100, tie=5))
     trials = Trials("x", "k", "lanes", before, 0)
     assert trials.most == 100
-    for number, cost in enumerate((Cost(100, tie=5), Cost(100, tie=4), Cost(101, tie=0), Cost(100, tie=4)), 1):
+    for number, cost in enumerate(
+        (Cost(100, tie=5), Cost(100, tie=4), Cost(101, tie=0), Cost(100, tie=4)), 1
+    ):
         trials.offer(Alternative(str(number), cost), number)
     assert trials.best == trials.taken == 2
     intervals = Trials("x", "k", "lanes", Alternative("before", Cost(100, interval=50)), 0)

@@ -97,7 +97,8 @@ def test_block_rams_are_worth_luts_to_a_user():
         options = CompileOptions(multipliers=16, prefer=prefer, validate="off")
         design = tg2hdl.compile(network, x, options=options).design
         (decision,) = (d for d in design.decisions if d.rewrite == "share-memories")
-        assert decision.chosen.cost.block_rams == (blocks := sum(memory_blocks(design).values()))
+        blocks = sum(memory_blocks(design).values())
+        assert decision.chosen.cost.block_rams == blocks
         found[prefer] = blocks, decision.chosen.note
     assert found == {
         "latency": (20, "about 18 LUTs more"),

@@ -80,11 +80,11 @@ def planned_words(design: Design) -> Counter[str]:
     shared = Counter(_port(node, plan) for plan in plans for node in plan.all(DesignProduct))
     for plan in plans:
         words += _of_kernel(plan, shared)
-    for shared, slots in (
+    for together, slots in (
         (design.options.share_multipliers, [plan.products for plan in plans]),
         (design.options.share_units, [plan.shared_units for plan in plans]),
     ):
-        for group in [slots] if shared else [[each] for each in slots]:
+        for group in [slots] if together else [[each] for each in slots]:
             found = [pool.resource for pool in pools(group)]
             words["unit"] += sum(r.unit.area.lut for r in found if isinstance(r, SharedUnit))
     words["array"] += sum(memory.area.lut for memory in design.built_memories)

@@ -26,7 +26,7 @@ from tg2hdl_host import (
 )
 from tg2hdl_host.arrays import read_array, read_arrays
 from tg2hdl_host.border import Border
-from tg2hdl_host.description import Buffer, Description, dtype_named, read_files
+from tg2hdl_host.description import Buffer, Description, _loop, dtype_named, read_files
 from tg2hdl_host.generation import Tensor, feedback_of
 from tg2hdl_host.link import Fault
 from tg2hdl_host.served import greet, token_file, token_of
@@ -571,3 +571,16 @@ def test_a_simulation_that_ends(token, reason):
     thread.join()
     transport.close()
     assert str(caught.value) == f"{url} is gone: {reason}\n  at: link\n  hint: connect again"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ([0, "i", "y", 8, 1], "the loop counts with 'i'"),
+        ([0, None, "x", 8, 1], "the results 'x' cannot be read"),
+    ],
+)
+def test_registers_of_a_loop_that_name_nothing(entry, message):
+    buffers = {"x": SimpleNamespace(reads=()), "y": SimpleNamespace(reads=(1,))}
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        _loop(entry, buffers, {})

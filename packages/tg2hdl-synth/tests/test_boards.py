@@ -621,12 +621,12 @@ class Unmade(WithoutClock):
         (
             f"{__name__}:Unmade",
             f"{__name__}:Unmade cannot be made: RuntimeError: no device",
-            "give a class without",
+            "give a class without arguments whose device, package and resources are complete",
         ),
         (
             f"{__name__}:WithoutClock",
             f"{__name__}:WithoutClock has no clock at a pin by default",
-            "give a subclass",
+            "give a subclass whose default_clk is a resource with a Clock",
         ),
         (
             "amaranth_boards.tinyfpga_bx:TinyFPGABXPlatform",

@@ -96,6 +96,7 @@ def test_a_design_with_a_loop_is_another_one_and_is_read_again():
     with pytest.raises(InputError) as error:
         without.design.loop_cycles(2)
     assert error.value.message == "the design Chain has no loop"
+    assert error.value.hint == "compile with options=tg2hdl.CompileOptions(loop=True)"
 
 
 WEIGHT = RNG.integers(-9, 9, (6, 6)).astype(np.int32)

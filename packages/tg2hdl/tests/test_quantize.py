@@ -245,7 +245,9 @@ def test_a_preset_of_widths_has_scales_of_any_value() -> None:
     assert preset.report == spelled.report
     np.testing.assert_array_equal(preset.evaluate(samples), spelled.evaluate(samples))
     assert tg2hdl.quantize(mlp, samples, activations="affine").report != preset.report
-    assert "bits is given twice" in _refused(samples, activations=16, bits=8)
+    twice = _refused(samples, activations=16, bits=8)
+    assert "bits is given twice" in twice
+    assert "give weights= and activations=, or bits= and weight_bits=" in twice
     assert "weight_bits is given twice" in _refused(samples, weights=9, weight_bits=8)
     assert "weight_bits=1 is not a width" in _refused(samples, weights=1)
 
@@ -279,7 +281,9 @@ def test_groups_of_weights_have_scales_of_their_own(options: dict[str, str]) -> 
 
 def test_a_group_that_is_not_a_number_of_weights() -> None:
     samples = np.zeros((8, 12), np.float32)
-    assert "group=1 is not a number of weights with a scale" in _refused(samples, group=1)
+    one = _refused(samples, group=1)
+    assert "group=1 is not a number of weights with a scale" in one
+    assert "give 2 or more, such as group=32, with per_channel=True" in one
     assert "group=4 is not a number" in _refused(samples, group=4, per_channel=False)
 
 

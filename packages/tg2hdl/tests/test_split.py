@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tinygrad import Tensor
+from tinygrad import Tensor, Variable
 
 import tg2hdl
 from tg2hdl.cli import cli
@@ -123,33 +123,59 @@ def test_a_model_that_cannot_be_cut_is_refused_with_the_reason():
         tg2hdl.split(residual, batch(8)[0], parts=2)
     assert caught.value.message == "the model cannot be cut into 2 parts: there are 0 places for a cut"
     assert caught.value.notes[0].endswith("input 'x' is still read")
+    assert caught.value.hint == (
+        "ask for fewer parts, or move what later layers need through the layers before them"
+    )
     with pytest.raises(UnsupportedError, match="into 3 parts: there are 1 places"):
         tg2hdl.split(layers(4, 4, 4), batch(4)[0], parts=3)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "message", "hint"),
     [
-        ({"parts": 1}, "a model is split into 1 parts"),
+        ({"parts": 1}, "a model is split into 1 parts", "give 2 or more"),
         (
             {"options": tg2hdl.CompileOptions(ports=("uart",))},
             "parts are joined by the port axi-stream, not uart",
+            "leave the ports out",
         ),
         (
             {"options": tg2hdl.CompileOptions(weights="loadable")},
             'weights="loadable" is not for a model in parts',
+            "ask for more parts instead",
         ),
         (
             {"options": tg2hdl.CompileOptions(schedule="dataflow")},
             "the parts of a model are its dataflow: runs of one part do not overlap",
+            "leave the schedule out, or ask for more parts",
         ),
     ],
 )
-def test_other_options_are_refused(options, message):
+def test_other_options_are_refused(options, message, hint):
     with pytest.raises(InputError) as caught:
         tg2hdl.split(layers(4, 4, 4), batch(4)[0], **options)
-    assert caught.value.message == message
-    assert caught.value.hint
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_an_empty_batch_is_refused():
+    with pytest.raises(InputError) as caught:
+        tg2hdl.split(layers(4, 4, 4), batch(4)[0], parts=2).simulate([])
+    assert (caught.value.message, caught.value.hint) == ("the batch is empty", "give at least one input")
+
+
+def test_a_run_time_variable_is_refused():
+    with pytest.raises(UnsupportedError) as caught:
+        tg2hdl.split(lambda x, i: x + i, np.zeros(4, np.int32), Variable("i", 0, 2).bind(1), parts=2)
+    assert caught.value.message == "the model has the run-time variable 'i', which all parts would need"
+
+
+def test_the_command_has_no_fit(tmp_path):
+    (tmp_path / "m.py").write_text("def model(x): return x\nexample_inputs = ([1],)\n")
+    result = CliRunner().invoke(cli, ["split", str(tmp_path / "m.py"), "--parts", "2", "--fit", "ecp5-25k"])
+    assert result.exit_code == 2
+    assert "--fit is for a whole model: give --multipliers, those of each part" in " ".join(
+        result.output.split()
+    )
 
 
 def test_parts_that_compute_something_else_are_found(monkeypatch):

@@ -29,7 +29,7 @@ from tg2hdl_lower import CompiledKernel, Layout, LowerOptions, plan_kernel
 from tg2hdl_lower.emit.control import run_time_bound
 from tg2hdl_lower.lanes.candidates import explicit_lanes
 from tg2hdl_lower.plan.accesses import FixedLane, Load
-from tg2hdl_lower.plan.bounds import bound_value
+from tg2hdl_lower.plan.graph import bound_value
 from tg2hdl_lower.plan.operations import Op, Operation
 
 I32, I8, BOOL = DType.INT32, DType.INT8, DType.BOOL

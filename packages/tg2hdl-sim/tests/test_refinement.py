@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tg2hdl_sim import SimulationModel
-from tg2hdl_sim.levelized.lanes import find_lanes
+from tg2hdl_sim.levelized.lanes import Refinement, find_lanes
 from tg2hdl_sim.levelized.lowering import lower
-from tg2hdl_sim.levelized.refinement import Refinement
 from tg2hdl_sim.levelized.simplify import evaluation_order
 from tg2hdl_sim.testing.designs import Everything, RandomDesign
 

@@ -19,7 +19,7 @@ from tg2hdl_synth import (
     synthesize,
     tools,
 )
-from tg2hdl_synth.families.ecp5.register_pairs import keep_feedback_close
+from tg2hdl_synth.families.ecp5.register_copies import keep_feedback_close
 from tg2hdl_top import TopModule
 
 KERNEL = matmul(2, 16, 8)

@@ -12,7 +12,7 @@ from tg2hdl_ir import DType, Tg2hdlError, UnsupportedError
 from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
-from tg2hdl_top.external import cores
+from tg2hdl_top.external import tiles
 from tg2hdl_top.external.budget import check_schedule
 from tg2hdl_top.external.image import memory_image
 from tg2hdl_top.external.memory_model import MemoryModel
@@ -267,10 +267,10 @@ def test_text_of_an_error(make, text):
 def test_tiles_that_no_core_can_have(monkeypatch):
     """Search finds a core for all built-in kinds of programs."""
     found = SimpleNamespace(program=sums())
-    monkeypatch.setattr(cores, "find_repeats", lambda program, options: found)
-    monkeypatch.setattr(cores, "_split", lambda program: "w")
+    monkeypatch.setattr(tiles, "find_repeats", lambda program, options: found)
+    monkeypatch.setattr(tiles, "_split", lambda program: "w")
     with pytest.raises(UnsupportedError) as caught:
-        cores.find_tile_repeats(sums(), CompileOptions())
+        tiles.find_tile_repeats(sums(), CompileOptions())
     assert str(caught.value) == (
         """unsupported: the tiles of w cannot be used by one core
   at: program sums

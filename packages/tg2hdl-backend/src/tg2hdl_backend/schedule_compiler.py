@@ -1,17 +1,19 @@
-"""Compile tinygrad's schedule of a tensor: each kernel separately, or all as one design."""
+"""Compile tinygrad's schedule of a tensor: each kernel separately, or all as one design in its order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tg2hdl_backend.execution_order import ordered_calls
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo
 from tg2hdl_backend.tinygrad_adapter.schedule import program_of_schedule
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import CompiledKernel
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 
-__all__ = ["KernelSpec", "compile_model", "compile_top_module", "count_cycles_from_schedule"]
+__all__ = ["KernelSpec", "compile_model", "compile_top_module", "count_cycles_from_schedule", "ordered_calls"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,3 +138,43 @@ def _connections(specs: list[KernelSpec]) -> list[tuple[int, int, int, int]]:
 
 def _written_slots(spec: KernelSpec) -> list[int]:
     return [info.idx for info in spec.buf_infos if info.is_output]
+
+
+def ordered_calls(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR, tuple[Any, ...]]:
+    """Put calls after their producers; calls that are in order already stay in place.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    origins : sequence
+        One value per call; it stays with its call.
+
+    Raises
+    ------
+    InputError
+        When kernels wait for each other.
+    """
+    found = [c.accesses() for c in program.calls]
+    waits: dict[int, set[int]] = {n: set() for n in range(len(found))}
+    for n, (reads, _) in enumerate(found):
+        for buffer in reads:
+            writers = [w for w, (_, writes) in enumerate(found) if buffer in writes]
+            if writers and min(writers) > n and program.buffers[buffer].initial is None:
+                waits[n].add(min(writers))
+            waits[n].update(w for w in writers if w < n)
+    order: list[int] = []
+    while waits:
+        ready = next((n for n, needed in waits.items() if needed <= set(order)), None)
+        if ready is None:
+            names = ", ".join(f"{program.calls[n].kernel.name} ({n})" for n in waits)
+            raise InputError(
+                f"kernels wait for each other: {names}",
+                where=f"program {program.name}",
+                hint="give the kernels of one schedule, in which no buffer depends on itself",
+            )
+        order.append(ready)
+        del waits[ready]
+    if order == sorted(order):
+        return program, tuple(origins)
+    calls = tuple(program.calls[n] for n in order)
+    return replace(program, calls=calls), tuple(origins[n] for n in order)

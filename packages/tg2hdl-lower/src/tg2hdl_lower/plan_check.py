@@ -32,11 +32,12 @@ from tg2hdl_lower.schedule.outcome import delay_lines, memory_ports, run_constan
 from tg2hdl_lower.sharing.multipliers import (
     bind_constant_products,
     bind_products,
+    bind_shared_units,
     bind_unit_products,
     bind_wide_products,
     product_slots,
+    unit_slots,
 )
-from tg2hdl_lower.sharing.units import bind_shared_units, unit_slots
 
 __all__ = ["plan_faults"]
 

@@ -29,18 +29,18 @@ __all__ = ["LUTS", "estimated_luts", "planned_words"]
 
 LUTS: Mapping[str, float] = MappingProxyType(
     {
-        "add": 1.35,
-        "compare": 1.0,
+        "add": 1.3,
+        "compare": 0.7,
         "equal": 0.3,
-        "extreme": 1.5,
+        "extreme": 1.0,
         "logic": 0.4,
         "mux": 0.4,
-        "gating": 0.3,
+        "gating": 0.5,
         "pick": 0.4,
         "shift": 0.3,
         "control": 2.0,
         "memory": 2.0,
-        "unit": 2.0,
+        "unit": 1.0,
         "array": 1.0,
     }
 )

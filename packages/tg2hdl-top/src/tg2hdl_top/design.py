@@ -26,8 +26,8 @@ from tg2hdl_lower.memory.host import HostLoop, HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.plan.variants import merged_plan
 from tg2hdl_top.design_check import check_parts
+from tg2hdl_top.external.memory_port import waiting_timeline
 from tg2hdl_top.external.plan import ExternalPlan
-from tg2hdl_top.external.times import waiting_timeline
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import PortPlan
 from tg2hdl_top.repeats.table import run_columns

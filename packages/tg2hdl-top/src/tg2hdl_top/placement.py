@@ -19,6 +19,7 @@ from tg2hdl_lower.loop_orders import plan_orders
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.planner import PreparedKernel
+from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.follower_form import follower_form
 from tg2hdl_top.lane_choice import (
@@ -29,14 +30,12 @@ from tg2hdl_top.lane_choice import (
     total_multiplications,
 )
 from tg2hdl_top.memo import remembered
-from tg2hdl_top.operands import with_held_operands
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.repeats.bounds import with_both_bounds
 from tg2hdl_top.roles import buffer_roles
 
 __all__ = ["Placed", "place", "place_cores", "place_program"]
-
 
 MOST_RELIEVED = 3
 """Kernels that may choose before the others."""
@@ -130,7 +129,7 @@ def _placed(
     again = partial(_place, program, storage, roles, options, sparing)
     (choices, layouts), first = _relieved(program, found, again, options)
 
-    options = with_held_operands(options, [call.kernel for call in program.calls])
+    options = _with_held_operands(options, [call.kernel for call in program.calls])
 
     def arguments(number: int, other: Mapping[int, Layout] | None = None) -> dict[str, Any]:
         slots, mine = _slots(program.calls[number]), {**layouts, **(other or {})}
@@ -364,3 +363,18 @@ def _layouts_of(choice: LaneChoice, slots: dict[int, int], layouts: dict[int, La
 
 def _slots(call: KernelCall) -> dict[int, int]:
     return {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+
+
+def _with_held_operands(options: CompileOptions, kernels: Sequence[KernelIR]) -> CompileOptions:
+    """Options with the cycle of `HeldOperands`, where kernels share so many multipliers that paths to them are long.
+
+    Parameters
+    ----------
+    options : CompileOptions
+    kernels : sequence of KernelIR
+        By call.
+    """
+    users = sum(total_multiplications(kernel) > 0 for kernel in kernels)
+    if not options.share_multipliers or not options.spread or users < HeldOperands.KERNELS:
+        return options
+    return replace(options, product_latency=options.timing.product_latency + HeldOperands.latency)

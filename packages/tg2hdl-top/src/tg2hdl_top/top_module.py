@@ -26,7 +26,7 @@ from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port
 from tg2hdl_top.repeats.connect import Banks, MemoryRuns
-from tg2hdl_top.repeats.run_table import RunTable
+from tg2hdl_top.repeats.table import RunTable
 from tg2hdl_top.run_loop import RunLoop
 from tg2hdl_top.sequencer import SequencerComponent, sequencer_named
 from tg2hdl_top.sequencer.plan import read_use, write_use

@@ -89,6 +89,6 @@ def _distinct(kernel: KernelIR, value: IRValue, stored: set[int], trips: int) ->
 def _trips(bound: int | IRValue, variables: Mapping[str, int]) -> int:
     if isinstance(bound, int):
         return bound
-    from tg2hdl_lower.plan.bounds import bound_value
+    from tg2hdl_lower.plan.graph import bound_value
 
     return bound_value(bound, dict(variables))

@@ -10,13 +10,12 @@ from typing import Any, Self, TypeVar
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
 from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.catalog import KINDS, Catalog
-from tg2hdl_ir.plugins.description import describe_plugins
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.loader import PluginLoader
 from tg2hdl_ir.plugins.problems import PluginProblem
 from tg2hdl_ir.turns import in_turn
 
-__all__ = ["PluginSet"]
+__all__ = ["PluginSet", "describe_plugins"]
 
 T = TypeVar("T")
 
@@ -233,3 +232,46 @@ class PluginSet:
     def describe(self) -> dict[str, Any]:
         """Plugins with contributions and problems: plain data for ``tg2hdl plugins list --json``."""
         return describe_plugins(self._loader, self._catalog, self.problems)
+
+
+def describe_plugins(
+    loader: PluginLoader, catalog: Catalog, problems: Iterable[PluginProblem]
+) -> dict[str, Any]:
+    """Return plugins and problems.
+
+    A plugin is ``loaded``, ``disabled``, ``broken`` (not loaded) or ``faulty`` (something of it is left out).
+    """
+    whole = {problem.plugin for problem in problems if not problem.hook}
+    partly = {problem.plugin for problem in problems if problem.hook}
+    plugins = []
+    for name, distribution in sorted(loader.distributions.items()):
+        status = "broken" if name in whole else "faulty" if name in partly else "loaded"
+        plugins.append(
+            {
+                "name": name,
+                "distribution": distribution,
+                "version": _version(distribution),
+                "status": "disabled" if name in loader.disabled else status,
+                "provides": {h: [d.name for d in of] for h, of in catalog.of_plugin(name).items()},
+            }
+        )
+    return {
+        "plugins": plugins,
+        "problems": [
+            {
+                "plugin": problem.plugin,
+                "distribution": problem.distribution,
+                "hook": problem.hook,
+                "reason": problem.reason,
+                "hint": problem.hint,
+            }
+            for problem in problems
+        ],
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

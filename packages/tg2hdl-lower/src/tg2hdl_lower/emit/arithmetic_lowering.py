@@ -15,7 +15,7 @@ from tg2hdl_lower.emit.control import Control
 from tg2hdl_lower.emit.datapath import Datapath
 from tg2hdl_lower.emit.memory_ports import connect_read_ports, connect_write_ports
 from tg2hdl_lower.emit.ports import ReadPort, ResourcePort, WritePort
-from tg2hdl_lower.ops.resize import resized
+from tg2hdl_lower.ops.bits import resized
 from tg2hdl_lower.plan.emission import ArithResult
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 

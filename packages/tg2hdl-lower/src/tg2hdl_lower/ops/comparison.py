@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_lower.ops.resize import resized
+from tg2hdl_lower.ops.bits import resized
 
 if TYPE_CHECKING:
     from amaranth import Module

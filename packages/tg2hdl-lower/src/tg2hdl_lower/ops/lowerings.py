@@ -15,12 +15,13 @@ from tg2hdl_lower.ops.bits import (
     build_float_neg,
     build_float_of_truth,
     build_or,
+    build_shl,
+    build_shr,
     build_truth_of_float,
     build_where,
     build_xor,
 )
 from tg2hdl_lower.ops.comparison import build_eq, build_lt, build_max, build_min, build_ne
-from tg2hdl_lower.ops.shifts import build_shl, build_shr
 
 __all__ = ["builtin_lowerings"]
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-from tg2hdl_ir.nodes import LoopIR
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.golden.kernel import scalar
+from tg2hdl_ir.nodes import IROp, IRValue, IRVariable, LoopIR
 from tg2hdl_lower.plan.node import Node
 
-__all__ = ["LeafPlan", "NodeGraph"]
+__all__ = ["LeafPlan", "NodeGraph", "bound_value"]
 
 _N = TypeVar("_N", bound=Node)
 _M = TypeVar("_M", bound=Node)
@@ -43,3 +45,35 @@ class NodeGraph:
     def all(self, *kinds: type[Node]) -> list[Any]:
         """Nodes of a class or of two, by number."""
         return [n for n in self.nodes.values() if isinstance(n, kinds)]
+
+
+def bound_value(bound: int | IRValue, variables: Mapping[str, int]) -> int:
+    """Number of iterations for given variables.
+
+    Parameters
+    ----------
+    bound : int or IRValue
+        A number, or one known at run time.
+    variables : mapping of str to int
+        Values of run-time variables by name.
+
+    Raises
+    ------
+    InputError
+        When a variable has no value.
+    """
+    if isinstance(bound, int):
+        return bound
+    for variable in _variables(bound):
+        if variable.name not in variables:
+            raise InputError(
+                f"variable {variable.name!r} has no value",
+                hint=f"give a value from {variable.low} to {variable.high}",
+            )
+    return scalar(bound, variables)
+
+
+def _variables(value: IRValue) -> list[IRVariable]:
+    if isinstance(value, IRVariable):
+        return [value]
+    return [v for s in value.srcs for v in _variables(s)] if isinstance(value, IROp) else []

@@ -12,10 +12,9 @@ from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.accesses import Load, Store
-from tg2hdl_lower.plan.bounds import bound_value
 from tg2hdl_lower.plan.control_registers import ControlRegisters
 from tg2hdl_lower.plan.delay_line import DelayLine
-from tg2hdl_lower.plan.graph import LeafPlan, NodeGraph
+from tg2hdl_lower.plan.graph import LeafPlan, NodeGraph, bound_value
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_lower.plan.placement import Placement, Schedule

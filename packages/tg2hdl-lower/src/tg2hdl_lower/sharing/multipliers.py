@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from amaranth import Module, Signal, signed
 from amaranth.hdl import Value
 from amaranth.lib.wiring import In, Out
@@ -16,12 +18,19 @@ from tg2hdl_lower.plan.operations import (
     DesignProduct,
     Op,
     Product,
+    SharedUnitOp,
     UnitOp,
     UnitProduct,
     WideProduct,
 )
 from tg2hdl_lower.plan.placement import Schedule
-from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, UnitMultiplier, WideMultiplier
+from tg2hdl_lower.plan.resources import (
+    SharedMultiplier,
+    SharedResource,
+    SharedUnit,
+    UnitMultiplier,
+    WideMultiplier,
+)
 from tg2hdl_lower.plan.values import Constant
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
 
@@ -29,9 +38,11 @@ __all__ = [
     "Multiplier18",
     "bind_constant_products",
     "bind_products",
+    "bind_shared_units",
     "bind_unit_products",
     "bind_wide_products",
     "product_slots",
+    "unit_slots",
 ]
 
 _WIDEST = 18
@@ -169,3 +180,25 @@ class Multiplier18(Component):
             product = register
         m.d.comb += self.result.eq(product)
         return m
+
+
+def bind_shared_units(flow: Dataflow, names: Collection[str]) -> Dataflow:
+    """Move units of these names out of the kernel, except in recurrences, where another cycle would raise the II."""
+    if not names:
+        return flow
+    circular = recurrent_nodes(flow.nodes.values(), LOGIC_AND_UNITS)
+    return flow.with_nodes(
+        {
+            n.number: SharedUnitOp(n.number, n.leaf, n.dtype, n.interval, n.op, n.sources, n.unit)
+            for n in flow.all(UnitOp)
+            if n.unit.name in names
+            and n.number not in circular
+            and not isinstance(n, ConstantProduct | UnitProduct)
+        }
+    )
+
+
+def unit_slots(flow: Dataflow, schedule: Schedule) -> tuple[SharedUnit, ...]:
+    """Shared units of a scheduled kernel, in the order of the nodes' ports."""
+    slots = {schedule.placements[n.number].port: SharedUnit(n.unit) for n in flow.all(SharedUnitOp)}
+    return tuple(slots[port] for port in sorted(slots))

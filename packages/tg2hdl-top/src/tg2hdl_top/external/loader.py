@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_top.external.plan import ExternalPlan
-from tg2hdl_top.repeats.run_table import RunTable
+from tg2hdl_top.repeats.table import RunTable
 
 __all__ = ["TileLoader"]
 

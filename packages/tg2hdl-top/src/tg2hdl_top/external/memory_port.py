@@ -22,10 +22,12 @@ from tg2hdl_lower.memory.host import HostBuffer
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_top.external.memory_model import ExternalMemory
 from tg2hdl_top.external.plan import ExternalPlan
+from tg2hdl_top.sequencer.base import Timeline
 
 __all__ = [
     "ADDRESS_BITS",
     "IMAGE",
+    "SETTLE",
     "BeatTimes",
     "MemoryPort",
     "SimulatedMemory",
@@ -34,6 +36,7 @@ __all__ = [
     "image_buffer",
     "memory_port",
     "simulated_memory",
+    "waiting_timeline",
 ]
 
 ADDRESS_BITS = 32
@@ -229,3 +232,31 @@ def beat_times(plan: ExternalPlan) -> BeatTimes:
 
 def _class(plan: ExternalPlan, field: str, base: type) -> Any:
     return registry().subclass(registry().memory_port(plan.port), field, base)
+
+
+SETTLE = 3
+"""Cycles from the last beat of a tile, or from the start of a run, to the first start that depends on it."""
+
+
+def waiting_timeline(cycles: Sequence[int], plan: ExternalPlan) -> Timeline:
+    """Start and end of each run, in cycles after `start`.
+
+    Parameters
+    ----------
+    cycles : sequence of int
+        Of each run, once it has started.
+    """
+    stream = beat_times(plan)
+    starts: list[int] = []
+    ends: list[int] = []
+    tiles = list(plan.tiles)
+    for run, count in enumerate(cycles):
+        start = max(ends[-1], starts[-1] + SETTLE) if starts else 0
+        while tiles and tiles[0].run == run:
+            tile = tiles.pop(0)
+            free = ends[tile.after - 1] + 1 if tile.after else 0
+            begin = max(stream.latest + 1, free) + 1
+            start = max(start, stream.take(tile.words * tile.beats, begin) + SETTLE)
+        starts.append(start)
+        ends.append(start + count)
+    return Timeline(tuple(starts), tuple(ends), interval=ends[-1])

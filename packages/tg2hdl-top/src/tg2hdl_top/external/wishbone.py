@@ -8,10 +8,9 @@ from amaranth import Const, Module, Signal
 from amaranth.hdl import Mux
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_top.external.burst_times import BurstTimes
 from tg2hdl_top.external.memory_model import MemoryModel
 from tg2hdl_top.external.memory_port import ADDRESS_BITS, MemoryPort
-from tg2hdl_top.external.modelled_memory import ModelledMemory
+from tg2hdl_top.external.modelled_memory import BurstTimes, ModelledMemory
 
 __all__ = ["WishboneMemory", "WishboneReadPort", "WishboneTimes", "read_signals"]
 

@@ -13,8 +13,7 @@ from tg2hdl_lower import KernelCore
 from tg2hdl_lower.emit.connect_memory import HostAccess, Selection, connect_memory
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.design import Design
-from tg2hdl_top.repeats.run_table import RunTable
-from tg2hdl_top.repeats.table import Column, run_columns
+from tg2hdl_top.repeats.table import Column, RunTable, run_columns
 
 __all__ = ["Banks", "MemoryRuns"]
 

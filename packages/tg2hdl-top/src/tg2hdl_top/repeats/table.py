@@ -1,16 +1,22 @@
-"""The differences between the runs of a core, as columns of a table with a row for each run of the design."""
+"""The differences between the runs of a core, as columns of a table with a row for each run, and its hardware."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from amaranth import Module, Signal
+from amaranth.hdl import Const, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
 
 from tg2hdl_ir.program import KernelCall
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 
-__all__ = ["Column", "RunColumns", "run_columns"]
+__all__ = ["Column", "RunColumns", "RunTable", "run_columns"]
 
 Column = tuple[int | None, ...]
 """A value for each run of the design; None where its core does not use it."""
@@ -98,3 +104,60 @@ def run_columns(
         {key: column(values) for key, values in active.items()},
         {core: column(values) for core, values in variants.items() if len(plans[core]) > 1},
     )
+
+
+class RunTable(Component):
+    """Values of the present run.
+
+    The row of the following run is read ahead, so that the values change in the cycle after `advance`, from registers.
+
+    Parameters
+    ----------
+    runs : int
+
+    Members
+    -------
+    following : In
+        Number of the run that begins with the next `advance`.
+    advance : In(1)
+    """
+
+    def __init__(self, runs: int) -> None:
+        self.runs = runs
+        self._columns: list[tuple[list[int | None], Signal]] = []
+        members: dict[str, wiring.Member] = {
+            "following": In(max(1, (runs - 1).bit_length())),
+            "advance": In(1),
+        }
+        super().__init__(members)
+
+    def add(self, column: Column) -> Value:
+        """Value of a column; columns that no run contradicts are one register."""
+        known = {value for value in column if value is not None}
+        width = max(1, max(known).bit_length())
+        if len(known) == 1:
+            return Const(known.pop(), width)
+        for entries, signal in self._columns:
+            if len(signal) == width and _agree(entries, column):
+                entries[:] = [a if b is None else b for a, b in zip(entries, column, strict=True)]
+                return signal
+        signal = Signal(width, name=f"column{len(self._columns)}", reset_less=True)
+        self._columns.append((list(column), signal))
+        return signal
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the module."""
+        m = Module()
+        for entries, signal in self._columns:
+            ahead = Signal(len(signal), name=f"{signal.name}_ahead", init=entries[0] or 0)
+            with m.Switch(self.following):
+                for run, value in enumerate(entries):
+                    with m.Case(run):
+                        m.d.sync += ahead.eq(value or 0)
+            with m.If(self.advance):
+                m.d.sync += signal.eq(ahead)
+        return m
+
+
+def _agree(a: Iterable[int | None], b: Iterable[int | None]) -> bool:
+    return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))

@@ -13,19 +13,20 @@ from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, decide
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, decide, most_cycles
 from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import design_program, plan_memories, sharing_of
 from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_budget, too_large
 from tg2hdl_top.external.choose import place_weights
-from tg2hdl_top.external.cores import find_tile_repeats
 from tg2hdl_top.external.memory_port import check_memory
+from tg2hdl_top.external.tiles import find_tile_repeats
+from tg2hdl_top.lane_choice import LaneChooser
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.placement import Placed, place, place_cores, place_program
 from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
-from tg2hdl_top.repeats.worth import near_the_fewest
+from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.search.budgets import best_of_budgets
 from tg2hdl_top.search.cuts import with_cut_products
 from tg2hdl_top.search.followers import with_followers
@@ -216,7 +217,7 @@ def _planned(
     plans = [placed.plans[core] for core in repeats.cores]
     kept = Alternative(f"{1 + max(repeats.cores)} cores", planned_figures(repeats.program, plans, options))
     apart, cost, note = f"{len(plans)} cores, one for each kernel", None, ""
-    if near_the_fewest(plans, repeats, options):
+    if _near_the_fewest(plans, repeats, options):
         note = "not planned: the steps take nearly the fewest cycles possible"
     else:
         others = _ordered(alone.program, options, place(alone.program, options))
@@ -302,3 +303,22 @@ def with_regrouped_sums(program: ProgramIR, plans: list[HardwarePlan]) -> Progra
         for call, plan in zip(program.calls, plans, strict=True)
     )
     return replace(program, calls=calls)
+
+
+def _near_the_fewest(plans: Sequence[HardwarePlan], repeats: Repeats, options: CompileOptions) -> bool:
+    """Whether the steps take few more cycles than each kernel would take that shares no buffer."""
+    planned = fewest = 0
+    free: dict[int, int] = {}
+    roles = repeats.slot_roles(buffer_roles(repeats.program, options), arrays=False)
+    for core, plan, call in zip(repeats.cores, plans, repeats.program.calls, strict=True):
+        if core not in free:
+            storage = {idx: repeats.storage[n] for idx, n in call.slots.items()}
+            chooser = LaneChooser(call.kernel, {}, storage, roles[core], options, sparing=False)
+            free[core] = chooser.choose().cycles
+        fewest += free[core]
+        planned += plan.steps(_largest(plan)) * plan.ii
+    return planned <= most_cycles("shared core", fewest)
+
+
+def _largest(plan: HardwarePlan) -> dict[str, int]:
+    return {v.name: v.high for v in plan.kernel.variables}

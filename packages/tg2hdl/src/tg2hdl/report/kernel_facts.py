@@ -13,8 +13,7 @@ from tg2hdl.results import KernelSummary
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
-from tg2hdl_lower.plan.bounds import bound_value
-from tg2hdl_lower.plan.graph import LeafPlan
+from tg2hdl_lower.plan.graph import LeafPlan, bound_value
 from tg2hdl_lower.plan.operations import UnitOp
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from amaranth import Const, Instance, Signal, Value
 from amaranth import Module as Hardware
-from amaranth import Signal
 
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.families.answers import Estimate, PllSettings
@@ -20,9 +20,7 @@ from tg2hdl_synth.families.ecp5.estimate import ERRORS, estimated
 from tg2hdl_synth.families.ecp5.hard_registers import absorb_registers
 from tg2hdl_synth.families.ecp5.inverting_adders import with_inverting_adders
 from tg2hdl_synth.families.ecp5.memory_shapes import SlicedMemory, sliced_library, sliced_memories
-from tg2hdl_synth.families.ecp5.pll import pll, plls
-from tg2hdl_synth.families.ecp5.register_copies import copy_registers
-from tg2hdl_synth.families.ecp5.register_pairs import keep_feedback_close
+from tg2hdl_synth.families.ecp5.register_copies import copy_registers, keep_feedback_close
 from tg2hdl_synth.families.ecp5.soft_pipelines import SOFT_PRODUCT, with_soft_products
 from tg2hdl_synth.flat_netlist import top_module
 from tg2hdl_synth.floorplan import Floorplan, anchor, sites
@@ -32,7 +30,7 @@ from tg2hdl_synth.rtlil import Module, read_rtlil, top_name
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.tools import Progress, tool_versions, yowasp
 
-__all__ = ["Ecp5", "suitable_placers"]
+__all__ = ["Ecp5", "pll", "plls", "suitable_placers"]
 
 _FULL = 0.5
 """Share of the LUTs or flip-flops above which a placement by ``heap`` may be unroutable."""
@@ -241,3 +239,50 @@ def _absorb(folder: Path, *, wide: bool = False) -> None:
     counts = absorb_registers(netlist, wide=wide)
     path.write_text(json.dumps(netlist))
     (folder / "absorbed.json").write_text(json.dumps(counts))
+
+
+def plls(source: float, wanted: float) -> Iterator[PllSettings]:
+    """Return the settings for clocks up to the wanted one (MHz)."""
+    for divider in range(1, min(128, int(source / 3.125)) + 1):
+        for feedback in range(1, min(80, int(wanted * divider / source + 1e-9)) + 1):
+            frequency = source * feedback / divider
+            output = next((n for n in range(1, 129) if 400 <= frequency * n <= 800), None)
+            if output:
+                values = (("CLKI_DIV", divider), ("CLKFB_DIV", feedback), ("CLKOP_DIV", output))
+                yield PllSettings(frequency, values)
+
+
+def pll(source: float, reference: Value, settings: PllSettings, clock: Signal, locked: Signal) -> Instance:
+    """Return the PLL; `source` is the frequency of its reference (MHz)."""
+    values = dict(settings.values)
+    return Instance(
+        "EHXPLLL",
+        *(("p", name, value) for name, value in values.items()),
+        p_CLKOP_ENABLE="ENABLED",
+        p_CLKOP_CPHASE=values["CLKOP_DIV"] // 2 - 1 if values["CLKOP_DIV"] > 1 else 0,
+        p_CLKOP_FPHASE=0,
+        p_FEEDBK_PATH="CLKOP",
+        p_PLLRST_ENA="DISABLED",
+        p_INTFB_WAKE="DISABLED",
+        p_STDBY_ENABLE="DISABLED",
+        p_DPHASE_SOURCE="DISABLED",
+        a_FREQUENCY_PIN_CLKI=str(source),
+        a_FREQUENCY_PIN_CLKOP=str(settings.frequency),
+        a_ICP_CURRENT="12",
+        a_LPF_RESISTOR="8",
+        a_MFG_ENABLE_FILTEROPAMP="1",
+        a_MFG_GMCREF_SEL="2",
+        i_CLKI=reference,
+        i_CLKFB=clock,
+        i_RST=Const(0),
+        i_STDBY=Const(0),
+        i_PHASESEL0=Const(0),
+        i_PHASESEL1=Const(0),
+        i_PHASEDIR=Const(0),
+        i_PHASESTEP=Const(0),
+        i_PHASELOADREG=Const(0),
+        i_PLLWAKESYNC=Const(0),
+        i_ENCLKOP=Const(0),
+        o_CLKOP=clock,
+        o_LOCK=locked,
+    )

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from tg2hdl_lower.plan.bounds import bound_value
 
 from tg2hdl_ir.nodes import IRBufStore, IRCounter, IRValue, LoopIR
 from tg2hdl_ir.passes.elements import evaluated
@@ -16,6 +15,7 @@ from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.tree import values_below
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
+from tg2hdl_lower.plan.graph import bound_value
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import DesignProduct, Operation, UnitOp
 from tg2hdl_lower.sharing.budget import is_private

@@ -86,6 +86,19 @@ def test_bits_and_cycles(port: str, number: int):
     assert cycles == design.predicted_cycles()
 
 
+@pytest.mark.parametrize("port", ["axi4", PIPELINED])
+def test_tiles_that_do_not_divide_the_outputs(port: str):
+    program, matrices = network((18, 29, 23))
+    design = compile_program(program, options(6000, memory_port=port))
+    assert design.external is not None
+    assert len({t.array for t in design.external.tiles}) == len(design.core_plans) == 2
+    # 29 and 23 are prime: with equal tiles alone each would have one output.
+    assert len(design.external.tiles) < 29
+    (found,), cycles = simulate(design, {"x": X})
+    np.testing.assert_array_equal(found, expected(matrices, X))
+    assert cycles == design.predicted_cycles()
+
+
 def test_one_weight_goes_out_and_two_stay():
     program, matrices = network((18, 60, 20, 4))
     design = compile_program(program, options(17_000, multipliers=1, target="ice40"))

@@ -31,6 +31,9 @@ def test_a_parameter_changes_the_result():
     text = (FOLDER / "slice-axis.ir").read_text()
     assert rewrite_text(text, ["slice-axis"], {"runs": [2]}).count("  call ") == 2
     assert rewrite_text(text, ["slice-axis"], {"runs": [6]}).count("  call ") == 6
+    ragged = text.replace("i0 < 6", "i0 < 5").replace("int8[24]", "int8[20]").replace("int32[6]", "int32[5]")
+    cut = rewrite_text(ragged, ["slice-axis"], {"runs": [2]})
+    assert cut.count("tile0=") == cut.count("  call ") == 2
     chain = (FOLDER / "choose-product-cuts.ir").read_text()
     assert rewrite_text(chain, ["choose-product-cuts"], {"multipliers": [2]}).count("  call ") == 1
     assert rewrite_text(chain, ["choose-product-cuts"], {"multipliers": [4]}).count("  call ") == 2

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.slice_axis import slice_axis, sliceable_axes
 from tg2hdl_ir.verifier import verify
@@ -41,6 +42,18 @@ PRODUCT = """kernel product
   23 END i0
 """
 
+BIASED = """kernel biased
+  b0 y: fp32[5] output
+  b1 w: fp32[5]
+  b2 bias: fp32[5]
+  0  RANGE i0 < 5 loop
+  1    %0 = LOAD fp32 b1[i0]
+  2    %1 = LOAD fp32 b2[i0]
+  3    %2 = add fp32 %0, %1
+  4    STORE fp32 b0[i0] = %2
+  5  END i0
+"""
+
 
 def kernel(stride: int, along: int, depth: int):
     text = PRODUCT.format(stride=stride, along=along).replace("int8[60]", f"int8[{depth}]")
@@ -65,6 +78,37 @@ def test_slices_of_a_product(by_rows: bool, count: int):
         assert part.buffer(1).depth == len(elements) == 5 * count
         y = evaluate(part, {0: y, 1: w[elements], 2: x})[0]
     np.testing.assert_array_equal(y.reshape(2, 6), expected)
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+@pytest.mark.parametrize("count", [4, 5])
+def test_the_last_slice_may_be_shorter(by_rows: bool, count: int):
+    rng = np.random.default_rng(2)
+    whole = kernel(1, 5, 30) if by_rows else kernel(6, 1, 30)
+    w = rng.integers(-128, 128, 30).astype(np.int8)
+    x = rng.integers(-128, 128, 10).astype(np.int8)
+    (axis,) = sliceable_axes(whole, [1])
+    part = verify(slice_axis(whole, axis, IRVariable("slice", 0, 1), count))
+    y = np.zeros(12, np.int32)
+    for run in range(2):
+        elements = axis.elements(1, 30, run * count, count)
+        assert part.buffer(1).depth == len(elements) == 5 * count
+        # What is beyond the loop reaches no result.
+        y = evaluate(part, {0: y, 1: np.where(elements < 0, 99, w[elements]), 2: x}, {"slice": run})[0]
+    matrix = w.reshape(6, 5).T if by_rows else w.reshape(5, 6)
+    np.testing.assert_array_equal(y.reshape(2, 6), x.reshape(2, 5).astype(int) @ matrix)
+
+
+def test_loads_beyond_the_loop_are_gated():
+    whole = verify(parse_kernel(BIASED))
+    (axis,) = sliceable_axes(whole, [1])
+    part = verify(slice_axis(whole, axis, IRVariable("slice", 0, 1), 3))
+    w, bias = np.arange(5, dtype=np.float32), 10 * np.arange(5, dtype=np.float32)
+    y = np.zeros(5, np.float32)
+    for run in range(2):
+        elements = axis.elements(1, 5, 3 * run, 3)
+        y = evaluate(part, {0: y, 1: np.where(elements < 0, 0, w[elements]), 2: bias}, {"slice": run})[0]
+    np.testing.assert_array_equal(y, w + bias)
 
 
 def test_elements_that_iterations_share_cannot_be_cut():

@@ -9,9 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
-from tg2hdl_ir.analysis.axes import analyze_axes
+from tg2hdl_ir.analysis.axes import analyze_axes, axes_of
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRValue, KernelIR, LoopIR, const_int
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IRStatement,
+    IRValue,
+    IRVariable,
+    KernelIR,
+    LoopIR,
+    const_int,
+)
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 
@@ -35,9 +47,13 @@ class SliceableAxis:
     strides: dict[int, int]
 
     def elements(self, slot: int, depth: int, first: int, count: int) -> npt.NDArray[np.int64]:
-        """Elements of a buffer of `depth` elements that iterations `first` to ``first + count - 1`` use, in order."""
-        places = np.arange(depth).reshape(-1, self.bound, self.strides[slot])
-        return places[:, first : first + count].reshape(-1)
+        """Elements of a buffer of `depth` elements that iterations `first` to ``first + count - 1`` use, in order.
+
+        Those of iterations beyond the loop are -1.
+        """
+        places = np.arange(depth).reshape(-1, self.bound, self.strides[slot])[:, first : first + count]
+        beyond = count - places.shape[1]
+        return np.pad(places, ((0, 0), (0, beyond), (0, 0)), constant_values=-1).reshape(-1)
 
 
 def sliceable_axes(kernel: KernelIR, slots: Collection[int]) -> list[SliceableAxis]:
@@ -98,7 +114,7 @@ def _parted(form: Affine, counter: IRCounter, block: int) -> tuple[Affine, Affin
     return outer, Affine(form.const % block, tuple((s, c) for s, c in others if c % block))
 
 
-def slice_axis(kernel: KernelIR, axis: SliceableAxis, first: int, count: int) -> KernelIR:
+def slice_axis(kernel: KernelIR, axis: SliceableAxis, first: int | IRVariable, count: int) -> KernelIR:
     """The kernel with `count` iterations of an axis from `first` on; its buffers hold only their elements.
 
     Stores and loads of other buffers are at the places of these iterations in the whole loop.
@@ -107,8 +123,11 @@ def slice_axis(kernel: KernelIR, axis: SliceableAxis, first: int, count: int) ->
     ----------
     kernel : KernelIR
     axis : SliceableAxis
-    first, count : int
-        First iteration, and number of iterations.
+    first : int or IRVariable
+        First iteration; a variable counts slices of `count` iterations, of which the last one may reach beyond the
+        loop: it neither stores nor loads there.
+    count : int
+        Number of iterations.
     """
     affine, folder = AffineAnalysis(), Folder()
     target = next(
@@ -136,8 +155,18 @@ def slice_axis(kernel: KernelIR, axis: SliceableAxis, first: int, count: int) ->
             if part.const:
                 address = folder.op("add", dtype, address, const_int(part.const, dtype))
         addresses[load] = address
-    rewriter = _Sliced(folder, addresses)
-    place = folder.op("add", target.dtype, counter, const_int(first, target.dtype)) if first else counter
+    place: IRValue = counter
+    inside: IRValue | None = None
+    if isinstance(first, IRVariable):
+        begin = folder.op(
+            "mul", target.dtype, _as(folder, first, target.dtype), const_int(count, target.dtype)
+        )
+        place = folder.op("add", target.dtype, counter, begin)
+        inside = folder.op("lt", DType.BOOL, place, const_int(axis.bound, target.dtype))
+        kernel = replace(kernel, variables=(*kernel.variables, first))
+    elif first:
+        place = folder.op("add", target.dtype, counter, const_int(first, target.dtype))
+    rewriter = _Sliced(folder, addresses, target, inside)
     rewriter.memo[target] = place
     buffers = tuple(
         replace(b, depth=b.depth // axis.bound * count) if b.idx in axis.strides else b
@@ -163,14 +192,31 @@ def _with_counter(rewriter: Rewriter, loop: LoopIR, target: IRCounter, counter: 
 
 
 class _Sliced(Rewriter):
-    """Gives some loads another address; these are made of new counters already."""
+    """Gives some loads another address, made of new counters already; gates what may be beyond the loop."""
 
-    def __init__(self, folder: Folder, addresses: dict[IRValue, IRValue]) -> None:
+    def __init__(
+        self, folder: Folder, addresses: dict[IRValue, IRValue], target: IRCounter, inside: IRValue | None
+    ) -> None:
         super().__init__(folder)
         self._addresses = addresses
+        self._target = target
+        self._inside = inside
 
     def _rebuild(self, node: IRValue) -> IRValue:
         built = super()._rebuild(node)
-        if isinstance(built, IRBufLoad) and node in self._addresses:
-            return IRBufLoad(built.buf_idx, self._addresses[node], built.dtype, built.gate, built.alt)
+        if not isinstance(node, IRBufLoad):
+            return built
+        assert isinstance(built, IRBufLoad), "a load stays a load"
+        if node in self._addresses:
+            return replace(built, addr=self._addresses[node])
+        if self._inside is not None and self._target.axis in axes_of(node.addr):
+            zero = IRConst(0.0 if built.dtype.is_float else 0, built.dtype)
+            return replace(built, gate=self.folder.all_of(built.gate, self._inside), alt=built.alt or zero)
+        return built
+
+    def statement(self, statement: IRStatement) -> IRStatement:
+        """Rebuilt form of a statement."""
+        built = super().statement(statement)
+        if isinstance(built, IRBufStore) and self._inside is not None:
+            return replace(built, gate=self.folder.all_of(built.gate, self._inside))
         return built

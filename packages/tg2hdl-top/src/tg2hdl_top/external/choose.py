@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tg2hdl_ir.errors import CapacityError
-from tg2hdl_ir.passes.slice_axis import slice_axis
-from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.array import RING
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.external.budget import larger_part
+from tg2hdl_top.external.memory_port import check_memory
 from tg2hdl_top.external.tiles import Tiling, tilings, with_tiles
 from tg2hdl_top.lane_choice import LaneChooser
 from tg2hdl_top.options import CompileOptions
@@ -23,6 +22,8 @@ __all__ = ["WeightPlaces", "place_weights"]
 
 _TILE_BITS = 1 << 17
 """Bits of a tile that suffice: larger ones hide no more, but the first one is waited for."""
+_START = 16
+"""Cycles of a run before its first and after its last step, and until the next one starts; of products of bytes."""
 _TRIED = 4
 """Sizes of tiles that are compared by the cycles of their kernel."""
 
@@ -130,8 +131,8 @@ class _Places:
         return sum(-(-b // block) * block for b in bits if b > self.figures.lut_bits)
 
     def _tile_bits(self, number: int, tiling: Tiling) -> list[int]:
-        slots = self.program.calls[number].slots
-        return [self.bits[slots[slot]] // tiling.runs for slot in tiling.axis.strides]
+        slots, axis = self.program.calls[number].slots, tiling.axis
+        return [self.bits[slots[slot]] // axis.bound * tiling.count for slot in axis.strides]
 
     def _rings(self, chosen: dict[int, Tiling]) -> int:
         # A region has a power of two of words.
@@ -153,11 +154,13 @@ class _Places:
     def _best(self, number: int, found: list[Tiling], limit: int) -> tuple[Tiling, Decision]:
         """Of some tilings with tiles of at most `limit` bits the one in which the kernel takes the fewest cycles."""
         small = [t for t in found if t.runs > RING and max(self._tile_bits(number, t)) <= limit] or found[-1:]
+        # Of equal cycles tiles that divide the loop: they need no gates.
+        tried = [t for ragged in (False, True) for t in [t for t in small if t.ragged is ragged][:_TRIED]]
 
         def trials() -> Iterator[tuple[Alternative, Tiling]]:
-            for tiling in small[:_TRIED]:
+            for tiling in tried:
                 name = f"{tiling.runs} runs, each of {tiling.count} iterations of i{tiling.axis.axis}"
-                note = f"steps; tiles of {max(self._tile_bits(number, tiling)):,} bits"
+                note = f"steps and arrivals; tiles of {max(self._tile_bits(number, tiling)):,} bits"
                 yield Alternative(name, Cost(self._kernel_cycles(number, tiling)), note), tiling
 
         kernel = self.program.calls[number].kernel.name
@@ -167,14 +170,24 @@ class _Places:
         return tiling, decision
 
     def _kernel_cycles(self, number: int, tiling: Tiling) -> int:
-        """Cycles of the steps of all runs, with the lanes that the kernel would have by itself."""
+        """Cycles of all runs and of their tiles, with the lanes that the kernel would have by itself.
+
+        A tile arrives while the one before it is used, or while earlier kernels run; the last run is after all.
+        """
         if (number, tiling) not in self._cycles:
             call = self.program.calls[number]
-            kernel = canonicalize(slice_axis(call.kernel, tiling.axis, 0, tiling.count))
+            kernel, _ = next(tiling.kernels(call.kernel))
             storage = {idx: self.storage[n] for idx, n in call.slots.items()}
             roles = {idx: self.roles[n] for idx, n in call.slots.items()}
-            chooser = LaneChooser(kernel, {}, storage, roles, self.options, sparing=False)
-            self._cycles[number, tiling] = tiling.runs * chooser.choose().cycles
+            choice = LaneChooser(kernel, {}, storage, roles, self.options, sparing=False).choose()
+            model, arrives = check_memory(self.options.memory_port, self.options.memory), 0
+            for slot in tiling.axis.strides:
+                layout = choice.layouts[slot]
+                beats = -(-layout.lanes * storage[slot].bit_width // model.bits)
+                arrives += layout.words * beats * getattr(model, "cycles_per_beat", 1)
+            run = choice.cycles + _START
+            first = 0 if number else arrives
+            self._cycles[number, tiling] = first + (tiling.runs - 1) * max(arrives, run) + run
         return self._cycles[number, tiling]
 
     def _notes(self, gone: set[int], chosen: dict[int, Tiling]) -> tuple[str, ...]:
@@ -184,8 +197,9 @@ class _Places:
         for n in sorted(self.users):
             buffer, bits = self.program.buffers[n], self.bits[n]
             if n in gone:
-                runs = [chosen[number].runs for number in self.users[n]]
-                tiles = " and ".join(f"{count} tiles of {bits // count:,} bits" for count in runs)
+                cuts = [chosen[number] for number in self.users[n]]
+                sizes = [(cut.runs, bits // cut.axis.bound * cut.count) for cut in cuts]
+                tiles = " and ".join(f"{runs} tiles of {size:,} bits" for runs, size in sizes)
                 notes.append(f"{buffer.name}: external, {bits:,} bits in {tiles}, {RING} of them on the chip")
             elif buffer.role == "weight":
                 reason = self.fixed.get(n) or ("what is external is larger" if least else "all fits")

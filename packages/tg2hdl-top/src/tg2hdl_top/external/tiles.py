@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
 
 from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import IRVariable, KernelIR
 from tg2hdl_ir.passes.common_kernels import with_common_kernels
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.slice_axis import SliceableAxis, slice_axis, sliceable_axes
@@ -13,6 +17,8 @@ from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats import Repeats, find_repeats
+
+Values = tuple[tuple[str, int], ...]
 
 __all__ = ["ROLE", "Tiling", "find_tile_repeats", "tilings", "with_tiles"]
 
@@ -22,7 +28,7 @@ ROLE = "external"
 
 @dataclass(frozen=True, eq=False)
 class Tiling:
-    """How a kernel call is cut: an axis, and how many of its iterations are a run."""
+    """How a kernel call is cut: an axis, and how many of its iterations are a run; the last one may have fewer."""
 
     axis: SliceableAxis
     count: int
@@ -30,11 +36,28 @@ class Tiling:
     @property
     def runs(self) -> int:
         """Runs of the kernel."""
-        return self.axis.bound // self.count
+        return -(-self.axis.bound // self.count)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the last run has fewer iterations."""
+        return self.axis.bound % self.count > 0
+
+    def kernels(self, kernel: KernelIR) -> Iterator[tuple[KernelIR, Values]]:
+        """The canonical kernel of each run, and the values of its variables."""
+        if self.ragged:
+            variable = IRVariable(_fresh_name(kernel), 0, self.runs - 1)
+            sliced = canonicalize(slice_axis(kernel, self.axis, variable, self.count))
+            yield from ((sliced, ((variable.name, run),)) for run in range(self.runs))
+            return
+        for first in range(0, self.axis.bound, self.count):
+            yield canonicalize(slice_axis(kernel, self.axis, first, self.count)), ()
 
 
 def tilings(program: ProgramIR, call: KernelCall, weights: Collection[int]) -> list[Tiling]:
     """Partitions of a call in which each run reads one tile of each of these buffers; those with the most runs last.
+
+    Tiles that do not divide the loop are the smallest ones for their number of runs.
 
     Parameters
     ----------
@@ -49,10 +72,15 @@ def tilings(program: ProgramIR, call: KernelCall, weights: Collection[int]) -> l
     found = [
         Tiling(axis, count)
         for axis in sliceable_axes(call.kernel, slots)
-        for count in range(1, axis.bound)
-        if axis.bound % count == 0
+        for count in sorted({-(-axis.bound // runs) for runs in range(2, axis.bound + 1)})
     ]
-    return sorted(found, key=lambda t: (t.runs, t.axis.axis))
+    return sorted(found, key=lambda t: (t.runs, t.ragged, t.axis.axis))
+
+
+def _fresh_name(kernel: KernelIR) -> str:
+    """Name of a variable that the kernel does not have."""
+    taken = {variable.name for variable in kernel.variables}
+    return next(name for n in count() if (name := f"tile{n}") not in taken)
 
 
 @ir_pass("slice-axis")
@@ -70,19 +98,20 @@ def with_tiles(program: ProgramIR, chosen: Mapping[int, tuple[Collection[int], T
             calls.append(call)
             continue
         weights, tiling = chosen[number]
-        for first in range(0, tiling.axis.bound, tiling.count):
+        for run, (kernel, values) in enumerate(tiling.kernels(call.kernel)):
             slots = dict(call.slots)
             for slot in tiling.axis.strides:
                 whole = program.buffers[slots[slot]]
                 assert slots[slot] in weights, "an axis was analyzed for these weights"
                 assert whole.initial is not None, "weights have contents"
-                elements = tiling.axis.elements(slot, whole.depth, first, tiling.count)
-                name = f"{whole.name}.k{number}.{first // tiling.count}"
-                contents = whole.initial.reshape(-1)[elements]
+                elements = tiling.axis.elements(slot, whole.depth, run * tiling.count, tiling.count)
+                name = f"{whole.name}.k{number}.{run}"
+                contents = np.where(elements < 0, 0, whole.initial.reshape(-1)[elements])
+                contents = contents.astype(whole.initial.dtype)
                 slots[slot] = len(buffers)
                 buffers.append(ProgramBuffer(name, whole.dtype, (len(elements),), ROLE, contents))
-            kernel = canonicalize(slice_axis(call.kernel, tiling.axis, first, tiling.count))
-            calls.append(KernelCall(kernel, tuple(slots[b.idx] for b in kernel.buffers), call.values))
+            buffers_of = tuple(slots[b.idx] for b in kernel.buffers)
+            calls.append(KernelCall(kernel, buffers_of, (*call.values, *values)))
     cut = replace(program, buffers=tuple(buffers), calls=tuple(calls))
     used = {n for call in cut.calls for n in call.buffers}
     kept = tuple(

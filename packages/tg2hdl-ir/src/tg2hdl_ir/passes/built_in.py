@@ -36,6 +36,7 @@ from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.producers import producer_forms
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.scan import scan_forms
+from tg2hdl_ir.passes.scatter import scatter_forms
 from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.passes.signs import choose_signs
 from tg2hdl_ir.passes.single_registers import drop_single_indices
@@ -85,6 +86,7 @@ BUILTIN_PASSES = [
     *_table(
         "forms",
         scan_forms,
+        scatter_forms,
         phase_forms,
         section_forms,
         split_divided_loops,

@@ -39,7 +39,7 @@ from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.unroll import mask_statements
 
-__all__ = ["scan_forms"]
+__all__ = ["Reduction", "find_reduction", "scan_forms"]
 
 _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "mul": 1}
 
@@ -51,7 +51,7 @@ _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "mul": 1}
 )
 def scan_forms(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
     """The kernel as one pass; no form where its reduction is not a scan along an independent loop."""
-    found = _reduction(kernel)
+    found = find_reduction(kernel)
     if found is None:
         return []
     independent = analyze_axes(kernel).independent
@@ -68,7 +68,7 @@ def scan_forms(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
 
 
 @dataclass(frozen=True)
-class _Reduction:
+class Reduction:
     """A kernel that folds the values of one loop into one register for each output.
 
     Parameters
@@ -93,17 +93,19 @@ class _Reduction:
 
     @property
     def op(self) -> str:
-        assert isinstance(self.update.value, IROp), "checked by _reduction"
+        """Operation of the reduction."""
+        assert isinstance(self.update.value, IROp), "checked by find_reduction"
         return self.update.value.op
 
     @property
     def is_first(self) -> bool:
         """Whether the register is the first operand."""
-        assert isinstance(self.update.value, IROp), "checked by _reduction"
+        assert isinstance(self.update.value, IROp), "checked by find_reduction"
         return self.update.value.srcs[0] is self.carried
 
     @property
     def counter(self) -> IRCounter:
+        """Counter of the reduction."""
         assert self.loop.counter is not None, "only the root has no counter"
         return self.loop.counter
 
@@ -133,11 +135,12 @@ class _Reduction:
 
 
 def _extent(counter: IRCounter) -> int:
-    assert isinstance(counter.bound, int), "checked by _reduction"
+    assert isinstance(counter.bound, int), "checked by find_reduction"
     return counter.bound
 
 
-def _reduction(kernel: KernelIR) -> _Reduction | None:
+def find_reduction(kernel: KernelIR) -> Reduction | None:
+    """The reduction of a kernel that has one, with a loop of its own; None for others."""
     if len(kernel.registers) != 1 or kernel.registers[0].size != 1:
         return None
     if any(not isinstance(loop.bound, int) for loop in kernel.loop_tree.walk()):
@@ -169,7 +172,7 @@ def _reduction(kernel: KernelIR) -> _Reduction | None:
     stored = {s.buf_idx for s in statements if isinstance(s, IRBufStore)}
     if any(isinstance(s, IRBufLoad) and s.buf_idx in stored for s in statements):
         return None
-    return _Reduction(tuple(outer), home, loop, initial, update, carried[0], terms[0])
+    return Reduction(tuple(outer), home, loop, initial, update, carried[0], terms[0])
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ class _Window:
     exclusive: bool = False
 
 
-def _windows(found: _Reduction, along: IRCounter) -> Iterator[_Window]:
+def _windows(found: Reduction, along: IRCounter) -> Iterator[_Window]:
     """Windows of the outputs in order or reversed, and of integers also with the terms reversed."""
     dtype = found.term.dtype
     commutes = not dtype.is_float and found.op in ("add", "mul", "max", "min", "and", "or", "xor")
@@ -226,7 +229,7 @@ def _symbol(counter: IRCounter) -> Affine:
     return Affine(0, ((counter, 1),))
 
 
-def _sliding(found: _Reduction, along: IRCounter, term: IRValue) -> _Window | None:
+def _sliding(found: Reduction, along: IRCounter, term: IRValue) -> _Window | None:
     """A window of terms that depend on the sum of both counters; terms that leave it are neutral."""
     terms, outputs = _extent(found.counter), _extent(along)
     if not _depends_on_sum(term, found.counter, along):
@@ -242,7 +245,7 @@ def _sliding(found: _Reduction, along: IRCounter, term: IRValue) -> _Window | No
     return _Window(along, step, Affine(-idle, ((step, 1),)), values, idle)
 
 
-def _growing(found: _Reduction, along: IRCounter, term: IRValue) -> _Window | None:
+def _growing(found: Reduction, along: IRCounter, term: IRValue) -> _Window | None:
     """Terms that do not depend on the output, up to its own or up to the one before it; all others are neutral."""
     if _extent(found.counter) < _extent(along):
         return None
@@ -350,7 +353,7 @@ class _Substitution(Rewriter):
         return result
 
 
-def _scan(kernel: KernelIR, found: _Reduction, window: _Window) -> KernelIR:
+def _scan(kernel: KernelIR, found: Reduction, window: _Window) -> KernelIR:
     """The kernel of a window: the register is set before the scan, and stored in each of its steps."""
     inside = {window.along, found.counter}
     before = [s for s in found.home.prologue if not isinstance(s, LoopIR)]

@@ -17,7 +17,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli import cli
-from tg2hdl.exploration.figures import Figures, Planner
+from tg2hdl.exploration.figures import Choice, Figures, Planner
 from tg2hdl.exploration.search import Search
 from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
@@ -110,11 +110,10 @@ def test_budgets_share_plans_and_nothing_else_changes():
     """The plans of a planner that has planned other budgets are those of a new one."""
     w = Tensor(np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32))
     program = capture(lambda x: (x @ w).relu().sum(-1), np.zeros((4, 12), np.float32)).program
-    planner = Planner(program, {}, "ecp5-85k")
+    planner = Planner({"": (program, {})}, "ecp5-85k")
     for order, budget in itertools.product(("strict", "relaxed"), (8, 1, 4, 2, None)):
         options = CompileOptions(multipliers=budget, float_order=order, validate="off")
-        planner.planned([options])
-        shared, alone = planner._design(options), compile_program(program, options)
+        shared, alone = planner.planned(Choice(options))[1], compile_program(program, options)
         assert shared.format() == alone.format()
 
 
@@ -157,12 +156,12 @@ def test_what_fits_nothing_says_what_is_short(monkeypatch):
         (
             {"goal": "cheapest"},
             "goal 'cheapest' is unknown\n"
-            "  hint: choose one of: latency, interval, fastest, area, multipliers, block-ram, smallest",
+            "  hint: choose one of: latency, interval, fastest, area, multipliers, block-ram, loss, smallest",
         ),
         (
             {"limits": {"power": 1}},
             "limit 'power' is unknown\n"
-            "  hint: choose among: latency, interval, fastest, area, multipliers, block-ram, rate",
+            "  hint: choose among: latency, interval, fastest, area, multipliers, block-ram, loss, rate",
         ),
         ({"limits": {"rate": 0}}, "limit rate=0 is not a positive number\n  hint: give a number above 0"),
         (
@@ -215,11 +214,11 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, found):
     path, estimated = tmp_path / "study.json", Planner.estimated
     calls = []
 
-    def stops(self, options):
-        calls.append(options)
+    def stops(self, choice, design):
+        calls.append(choice)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return estimated(self, options)
+        return estimated(self, choice, design)
 
     monkeypatch.setattr(Planner, "estimated", stops)
     with pytest.raises(KeyboardInterrupt):
@@ -248,6 +247,17 @@ def test_workers_find_the_same(found):
     assert [p.figures for p in pooled.points] == [p.figures for p in found.points]
 
 
+def test_plans_of_a_part_are_used_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path / "cache"))
+    first = tg2hdl.explore(squares, X, part=PART, space=SPACE)
+    monkeypatch.setattr(Planner, "planned", None)
+    again = tg2hdl.explore(squares, X, part=PART, space=SPACE)
+    assert [p.figures for p in again.points] == [p.figures for p in first.points]
+    assert again.compile().design.format() == first.compile().design.format()
+    assert again.compile().design.validation is not None
+    assert again.report().facts["points"] == first.report().facts["points"]
+
+
 def test_the_command_prints_the_front_and_the_command_line_of_the_best(file, tmp_path):
     study, page = tmp_path / "s.json", tmp_path / "page.html"
     options = ["--board", "orangecrab-25f", "--try", "multipliers=none,2,4,8", "-o", page]
@@ -268,11 +278,11 @@ def test_the_command_prints_the_front_and_the_command_line_of_the_best(file, tmp
 def test_ctrl_c_keeps_what_is_known(file, tmp_path, monkeypatch):
     estimated, calls = Planner.estimated, []
 
-    def stops(self, options):
-        calls.append(options)
+    def stops(self, choice, design):
+        calls.append(choice)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return estimated(self, options)
+        return estimated(self, choice, design)
 
     monkeypatch.setattr(Planner, "estimated", stops)
     arguments = [
@@ -353,13 +363,13 @@ class FloatRunner:
         self.asked = []
 
     def planned(self, ladders):
-        for options in itertools.chain(*ladders):
-            n = options.multipliers
-            yield options, Figures(100 // n, 100 // n, {"bram": 0}, units={"lut": 10_000 * n, "ff": 100 * n})
+        for choice in itertools.chain(*ladders):
+            n = choice.options.multipliers
+            yield choice, Figures(100 // n, 100 // n, {"bram": 0}, units={"lut": 10_000 * n, "ff": 100 * n})
 
-    def estimated(self, options):
-        for each in options:
-            self.asked.append(n := each.multipliers)
+    def estimated(self, choices):
+        for each in choices:
+            self.asked.append(n := each.options.multipliers)
             needs = {"bram": 0, "lut": 12_000 * n, "ff": 0, "dsp": n}
             units = {"lut": 10_000 * n, "ff": 100 * n}
             yield each, Figures(100 // n, 100 // n, needs, fmax=100.0, units=units, is_estimated=True)

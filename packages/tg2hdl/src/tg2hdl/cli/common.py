@@ -39,6 +39,7 @@ __all__ = [
     "say_float",
     "stage",
     "with_model_options",
+    "with_workers",
 ]
 
 
@@ -163,6 +164,18 @@ def with_model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
+
+
+def with_workers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where tasks run."""
+    function = click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run them on a Dask cluster, tcp://host:8786 or tls://host:8786, in place of --workers.",
+    )(function)
+    return click.option(
+        "--workers", default=1, show_default=True, metavar="N", help="Processes of this machine that work."
+    )(function)
 
 
 class ModelCommand(click.Command):

@@ -10,15 +10,18 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tg2hdl.cli.common import ModelCommand, model_of_file, stage, with_model_options
+from tg2hdl.cli.common import ModelCommand, load_file, model_of_file, stage, with_model_options, with_workers
 from tg2hdl.cli.families import PART, complete_file, completes
+from tg2hdl.cli.inputs import in_order, read_arrays, read_file
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.exploration.exploration import Exploration
-from tg2hdl.exploration.explore import opened_search
+from tg2hdl.exploration.explore import opened_exploration
 from tg2hdl.exploration.goals import LIMITS, check_limits, goal_named
 from tg2hdl.exploration.part import part_of
 from tg2hdl.loaded_model import load_model
+from tg2hdl.quantization import first_samples
 from tg2hdl.report.exploration import exploration_page
+from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError, ToolMissingError
 
 __all__ = ["explore"]
@@ -28,7 +31,9 @@ Examples:
   tg2hdl explore model.py --board ulx3s-85f               the design with the fewest cycles that fits
   tg2hdl explore model.onnx --part ecp5-45k --goal smallest --rate 100    100 results a second
   tg2hdl explore model.py --part ecp5-45k --allow float_order --try schedule=auto,dataflow
+  tg2hdl explore model.py --part ecp5-45k --samples x.npz --labels y.npy --bits 4,6,8 --max-loss 0.5
   tg2hdl explore model.py --part ecp5-45k --resume model.study.json       go on, on any machine
+  tg2hdl explore model.py --part ecp5-45k --cluster tcp://host:8786       the workers of a Dask cluster
 """
 
 
@@ -74,7 +79,21 @@ Examples:
 @click.option(
     "--resume", metavar="FILE.json", shell_complete=complete_file, help="Go on with the study of this file."
 )
-@click.option("--workers", default=1, show_default=True, help="Processes that plan and estimate.")
+@click.option(
+    "--samples",
+    metavar="FILE",
+    shell_complete=complete_file,
+    help="Quantize the model by these inputs (.npy, or .npz by name): widths of weights become a choice. "
+    "Half of them choose scales, the other half judges.",
+)
+@click.option("--labels", metavar="FILE", shell_complete=complete_file, help="Class of each sample (.npy).")
+@click.option(
+    "--bits", metavar="A,B", help="Widths of weights to choose from.  [default with --samples: 8,6,4]"
+)
+@click.option(
+    "--max-loss", type=float, metavar="N", help="Only widths that lose at most N points of accuracy."
+)
+@with_workers
 @click.option("--verify", default=0, metavar="N", help="Place and route the best N designs.")
 @click.option("-o", "--output", metavar="FILE.html", help="The page.  [default: NAME.explore.html]")
 @with_json
@@ -88,7 +107,12 @@ def explore(
     values: tuple[str, ...],
     study: str | None,
     resume: str | None,
+    samples: str | None,
+    labels: str | None,
+    bits: str | None,
+    max_loss: float | None,
     workers: int,
+    cluster: str | None,
     verify: int,
     output: str | None,
     json_file: str | None,
@@ -105,37 +129,52 @@ def explore(
         check_file(output, ".html", ".htm")
     name = _target(part, board, model_options.pop("fit"))
     wanted = check_limits({n: _number(n, text) for n, text in _pairs("--at-most", limits, LIMITS)})
-    if rate is not None:
-        wanted |= check_limits({"rate": rate})
+    for limit, value in (("rate", rate), ("loss", max_loss)):
+        if value is not None:
+            wanted |= check_limits({limit: value})
+    widths = _widths(bits)
+    if samples is None and not (bits is labels is max_loss is None):
+        raise InputError(
+            "--bits, --labels and --max-loss need --samples",
+            hint="give inputs of the model, e.g. --samples x.npz",
+        )
     space = {n: [_value(text) for text in texts.split(",")] for n, texts in _pairs("--try", values)}
     goal_named(goal), part_of(name)
     if study is not None:
         check_file(study, ".json")
     with stage(progress, f"exploring {model_options['model']}") as say:
+        given = None if samples is None else read_file(samples)
+        if given is not None and not model_options["inputs"]:
+            model_options["inputs"] = _inputs_of(model_options, samples, given)
         file, examples, options = model_of_file(**model_options)
+        if given is not None:
+            given = in_order(samples, given, parameter_names(file.model, given))
         loaded = load_model(file.model, examples, name=file.label, codes=model_options["codes"])
         path = Path(resume or study or f"{file.label}.study.json")
-        with opened_search(
-            loaded.capture(),
+        with opened_exploration(
+            loaded,
             options,
             name,
-            label=file.label,
-            gives_codes=loaded.gives_codes,
             goal=goal,
             limits=wanted,
             space=space,
             allow=allow,
+            samples=given,
+            labels=None if labels is None else read_arrays(labels, ["labels"])[0],
+            bits=widths,
             study=path,
             resume=resume is not None,
             workers=workers,
+            cluster=cluster,
             progress=say,
         ) as search:
             with suppress(KeyboardInterrupt):  # shows the results so far
                 search.run()
                 search.verify(verify)
+            files = search.write_models(path.parent, file.label)
             found = search.found
         page = Path(output or f"{file.label}.explore.html")
-        written, missing = [path], ""
+        written, missing = [path, *files], ""
         if found.suitable and found.is_complete:
             try:
                 written += exploration_page(found, model_options["model"], progress=say).save(page)
@@ -154,8 +193,26 @@ def explore(
 def _show(console: Console, found: Exploration, model: str, name: str) -> None:
     console.print(found.format(console.width), highlight=False, markup=False, soft_wrap=True)
     if found.suitable:
-        command = " ".join(["tg2hdl compile", model, *found.best.command_options])
+        command = found.best.command(model)
         console.print(command, highlight=False, markup=False, soft_wrap=True)
+
+
+def _widths(text: str | None) -> tuple[int, ...]:
+    """The widths of --bits."""
+    parts = [] if text is None else text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise InputError(f"--bits {text} is not a list of widths", hint="give e.g. --bits 4,6,8")
+    return tuple(map(int, parts))
+
+
+def _inputs_of(options: dict[str, Any], samples: str, given: Any) -> tuple[str, ...]:
+    """Dtypes and shapes of the inputs, of the first sample, for a file that does not say them."""
+    first = first_samples(given, True)
+    file = load_file(options["model"], options["file_options"], examples=first)
+    if file.example_inputs is not None:
+        return ()
+    ordered = in_order(samples, first, parameter_names(file.model, given))
+    return tuple(f"{a.dtype}:{'x'.join(map(str, a.shape))}" for a in ordered)
 
 
 def _target(part: str | None, board: str | None, fit: str | None) -> str:

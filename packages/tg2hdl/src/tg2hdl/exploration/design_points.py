@@ -67,7 +67,7 @@ class DesignPoints:
 
     @property
     def pareto(self) -> tuple[Point, ...]:
-        """Suitable points that no other one equals or beats in cycles, interval, LUTs, block RAMs and the goal."""
+        """Suitable points that no other one equals or beats in cycles, interval, cells, loss and the goal."""
         front: list[Point] = []
         found = [(self._costs(p), len(option_changes(p.options)), n, p) for n, p in enumerate(self.suitable)]
         for costs, _, _, point in sorted(found):
@@ -77,7 +77,7 @@ class DesignPoints:
 
     def _costs(self, point: Point) -> tuple[float, ...]:
         """Figures that should be small; time too where that is the goal."""
-        names = ["latency", "interval", "area", "block-ram"]
+        names = ["latency", "interval", "area", "block-ram", "loss"]
         return tuple(GOALS[name].value(point) for name in dict.fromkeys([*names, self.goal]))
 
     def compile(self) -> Accelerator:
@@ -155,8 +155,16 @@ def _lines(found: DesignPoints, width: int) -> Iterator[str]:
         yield from textwrap.wrap("none of them is known to fit and to keep the limits", width)
         return
     varying = [n for n in listed[0].settings if len({str(p.settings.get(n)) for p in found.points}) > 1]
-    rows = [[*(shown(p.settings.get(n)) for n in varying), *_cells(p)] for p in listed]
-    heads = [*varying, *_COLUMNS]
+    judged = [p.judged for p in listed if p.judged is not None]
+    rows = [
+        [
+            *(shown(p.settings.get(n)) for n in varying),
+            *([f"{100 * (p.accuracy or 0):.2f}"] if judged else []),
+            *_cells(p),
+        ]
+        for p in listed
+    ]
+    heads = [*varying, *(["right %"] if judged else []), *_COLUMNS]
     if any(p.is_measured for p in listed):
         heads.append("P&R")
         rows = [[*row, "yes" if p.is_measured else "no"] for p, row in zip(listed, rows, strict=True)]
@@ -173,6 +181,8 @@ def _lines(found: DesignPoints, width: int) -> Iterator[str]:
             yield from _block(titles, row, "*" if point in best else "-", width)
     measured = ", or measured where P&R is yes" if heads[-1] == "P&R" else ""
     text = f"* best by {found.goal}; cycles and interval are exact, the rest is estimated{measured}"
+    if judged:
+        text += f"; {judged[0].measure} is on samples that chose no scale"
     yield from textwrap.wrap(text, width)
 
 

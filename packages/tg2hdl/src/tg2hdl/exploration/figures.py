@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.memory_blocks import memory_blocks
 
-__all__ = ["RESOURCES", "Figures", "Planner", "too_many"]
+__all__ = ["RESOURCES", "Choice", "Figures", "Planner", "too_many"]
 
 RESOURCES = {"bram": "block RAMs", "lut": "LUTs", "ff": "flip-flops", "dsp": "multipliers"}
 """Resources of a part, by the names of `tg2hdl_synth.Fit`."""
@@ -60,32 +60,59 @@ class Figures:
     estimate: Mapping[str, float] = field(default_factory=dict)
 
 
-class Planner:
-    """Plans a program with many options; designs that differ only in multipliers share the plans of their kernels.
+@dataclass(frozen=True)
+class Choice:
+    """What a point chooses.
 
     Parameters
     ----------
-    program : ProgramIR
-    values : mapping of str to int
-        Run-time variables of the example.
+    options : CompileOptions
+    bits : str
+        Name of the widths of its weights, see `Variant`; empty for the model as it is.
+    """
+
+    options: CompileOptions
+    bits: str = ""
+
+    @property
+    def key(self) -> str:
+        """Text that differs for other choices."""
+        return f"bits {self.bits} {self.options!r}" if self.bits else repr(self.options)
+
+
+class Planner:
+    """Plans programs with many options; designs that differ only in multipliers share the plans of their kernels.
+
+    Parameters
+    ----------
+    programs : mapping of str to (ProgramIR, mapping of str to int)
+        By the name of the widths of weights: the program, and run-time variables of the example.
     part : str
     """
 
-    def __init__(self, program: ProgramIR, values: Mapping[str, int], part: str) -> None:
-        self.program, self.values, self.part = program, dict(values), part
+    def __init__(self, programs: Mapping[str, tuple[ProgramIR, Mapping[str, int]]], part: str) -> None:
+        self.programs, self.part = dict(programs), part
         self._memos: dict[str, dict[Any, Any]] = {}
-        self._designs: dict[str, Design | Figures] = {}
         self._fits: dict[str, Fit] = {}
 
-    def planned(self, ladder: Iterable[CompileOptions]) -> list[Figures]:
-        """Figures of the plans, without the estimate of the cells."""
-        return [self._plan_figures(self._design(options)) for options in ladder]
+    def planned(self, choice: Choice) -> tuple[Figures, Design | None]:
+        """Figures of the plan without the estimate of the cells, and the design; None where there is none."""
+        group = repr((choice.bits, replace(choice.options, multipliers=None)))
+        program, values = self.programs[choice.bits]
+        try:
+            with search_memo(self._memos.setdefault(group, {})):
+                design = compile_program(program, replace(choice.options, validate="off"))
+        except (BudgetError, CapacityError, UnsupportedError) as error:
+            return Figures(refusal=error.message), None
+        return self._plan_figures(design, values), design
 
-    def estimated(self, options: CompileOptions) -> Figures:
-        """Figures with the estimate of the cells."""
-        design = self._design(options)
-        found = self._plan_figures(design)
-        if found.refusal or isinstance(design, Figures):
+    def estimated(self, choice: Choice, design: Design | None = None) -> Figures:
+        """Figures with the estimate of the cells; the choice is planned again where its design is not given."""
+        if design is None:
+            found, design = self.planned(choice)
+        else:
+            found = self._plan_figures(design, self.programs[choice.bits][1])
+        if found.refusal or design is None:
             return found
         fit = self._fit(design)
         return replace(
@@ -101,20 +128,7 @@ class Planner:
             self._fits[key] = design_fits(design, self.part, pack_registers=packs)
         return self._fits[key]
 
-    def _design(self, options: CompileOptions) -> Design | Figures:
-        """The design, or figures with the reason why there is none."""
-        key, group = repr(options), repr(replace(options, multipliers=None))
-        if key not in self._designs:
-            try:
-                with search_memo(self._memos.setdefault(group, {})):
-                    self._designs[key] = compile_program(self.program, replace(options, validate="off"))
-            except (BudgetError, CapacityError, UnsupportedError) as error:
-                self._designs[key] = Figures(refusal=error.message)
-        return self._designs[key]
-
-    def _plan_figures(self, design: Design | Figures) -> Figures:
-        if isinstance(design, Figures):
-            return design
+    def _plan_figures(self, design: Design, values: Mapping[str, int]) -> Figures:
         part = part_named(self.part)
         packs = design.options.family.pack_registers
         needs = {"bram": sum(memory_blocks(design, family_named(part.family), packed=packs).values())}
@@ -126,8 +140,8 @@ class Planner:
             needs |= short
             refusal = ", ".join(f"at least {too_many(n, c, getattr(part, n))}" for n, c in short.items())
         has = {name: getattr(part, name) for name in RESOURCES}
-        timeline = design.timeline(self.values)
-        cycles = design.predicted_cycles(self.values)
+        timeline = design.timeline(values)
+        cycles = design.predicted_cycles(values)
         return Figures(cycles, timeline.interval, needs, has, None, refusal, units)
 
 

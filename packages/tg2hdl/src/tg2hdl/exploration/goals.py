@@ -67,6 +67,7 @@ GOALS = {
             needs_cells=True,
         ),
         Goal("block-ram", "block RAMs", "blocks", lambda p: _number(p.needs.get("bram"))),
+        Goal("loss", "accuracy below that of the float model", "points", lambda p: p.loss),
     )
 }
 """The goals by their names; `smallest` is another name of ``area``."""
@@ -104,7 +105,11 @@ def check_limits(limits: Mapping[str, float]) -> dict[str, float]:
     for name, value in found.items():
         if name not in LIMITS:
             raise InputError(f"limit {name!r} is unknown", hint=f"choose among: {', '.join(LIMITS)}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name == "loss":
+            if not number or not value >= 0:
+                raise InputError(f"limit loss={value!r} is not a number of points", hint="give 0 or more")
+        elif not number or not value > 0:
             raise InputError(f"limit {name}={value!r} is not a positive number", hint="give a number above 0")
     return found
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from tg2hdl.exploration.figures import Figures
+from tg2hdl.exploration.figures import Choice, Figures
+from tg2hdl.exploration.widths import Judged
 from tg2hdl_top import CompileOptions
 
 if TYPE_CHECKING:
@@ -39,12 +40,36 @@ class Point:
     options : CompileOptions
         Options of the compilation.
     figures : Figures
+    bits : str
+        Widths of its weights, ``8`` or ``w1=4 w2=8``; empty where the model is taken as it is.
+    judged : Judged, optional
+        Accuracy of these widths on samples that chose no scale.
+    file : str
+        File of the model with these widths, where it was written.
     """
 
     settings: Mapping[str, Any]
     options: CompileOptions = field(repr=False)
     figures: Figures
-    _compiled: Callable[[CompileOptions], Accelerator] | None = field(default=None, repr=False, compare=False)
+    bits: str = ""
+    judged: Judged | None = field(default=None, repr=False)
+    file: str = ""
+    _compiled: Callable[[Choice], Accelerator] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def choice(self) -> Choice:
+        """The key of the point."""
+        return Choice(self.options, self.bits)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right answers on samples that chose no scale; None where the model is taken as it is."""
+        return None if self.judged is None else self.judged.accuracy
+
+    @property
+    def loss(self) -> float:
+        """Accuracy below that of the float model (percentage points)."""
+        return 0.0 if self.judged is None else self.judged.loss
 
     @property
     def cycles(self) -> int | None:
@@ -96,15 +121,29 @@ class Point:
         """Options of the command line for this design, quoted for a shell."""
         return command_options(self.options)
 
+    def command(self, source: str) -> str:
+        """Command line that compiles this design.
+
+        Parameters
+        ----------
+        source : str
+            Model in it, e.g. ``model.py``; the file with the widths of this point where there is one.
+        """
+        return " ".join(
+            ["tg2hdl compile", shlex.quote(self.file) if self.file else source, *self.command_options]
+        )
+
     def compile(self) -> Accelerator:
         """Compile this design of the model, with validation."""
         assert self._compiled is not None, "a point of an exploration has its model"
-        return self._compiled(self.options)
+        return self._compiled(self.choice)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         derived: dict[str, Any] = {"microseconds": self.microseconds, "rate": self.rate, "fits": self.fits}
         derived["is_measured"] = self.is_measured
+        if self.judged is not None:
+            derived |= {"accuracy": self.accuracy, "loss": self.loss, "file": self.file}
         command = " ".join(self.command_options)
         return {
             "settings": dict(self.settings),

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from tg2hdl.exploration.exploration import Exploration
-from tg2hdl.exploration.figures import Figures, too_many
+from tg2hdl.exploration.figures import Choice, Figures, too_many
 from tg2hdl.exploration.goals import GOALS, breaks
 from tg2hdl.exploration.points import Point, option_changes
 from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
+from tg2hdl.exploration.variants import Variant
 from tg2hdl.exploration.workers import Runner
+from tg2hdl.quantized_file import save_quantized
+from tg2hdl_ir.content_cache import content_key
 from tg2hdl_synth import DesignTooLargeError
-from tg2hdl_top import CompileOptions
 
 __all__ = ["Search"]
 
-_Ladder: TypeAlias = list[tuple[dict[str, Any], CompileOptions]]
+_Ladder: TypeAlias = list[tuple[dict[str, Any], Choice]]
 
 _MARGIN = 1.25
 """Factor of a part's cells from which a design is refused by the cells of another one, taken in proportion to units."""
@@ -27,6 +30,8 @@ _NEAR, _NEAR_MARGIN = 1.2, 1.03
 """Growth of the units up to which a design is similar, and the factor for it."""
 _CELLS = {"bram": "bram", "lut": "comb", "ff": "ff", "dsp": "dsp"}
 """Kinds of cells of `SynthesisResult.used`, by the names of resources."""
+_LONGEST = 48
+"""Letters of the widths in a file's name."""
 _SAVED = 8
 """Plans between two writes of the study; an estimate takes longer and is written at once."""
 
@@ -42,8 +47,10 @@ class Search:
     goal : str
         One of `GOALS`.
     limits : mapping of str to float
+    variants : sequence of Variant
+        Models that points are designs of.
     compiled : callable, optional
-        ``(options) -> Accelerator``, for `Point.compile`.
+        ``(choice) -> Accelerator``, for `Point.compile`.
     progress : callable
         Called with a message before each step.
     """
@@ -54,13 +61,15 @@ class Search:
     runner: Runner
     goal: str
     limits: Mapping[str, float]
-    compiled: Callable[[CompileOptions], Any] | None = None
+    variants: Sequence[Variant] = ()
+    compiled: Callable[[Choice], Any] | None = None
     progress: Callable[[str], None] = lambda message: None
     is_complete: bool = False
+    files: dict[str, str] = field(default_factory=dict)
 
     def run(self, *, every: bool = True) -> Exploration:
         """Look at all points; without `every` only until the best one is known."""
-        ladders = list(self.space.ladders())
+        ladders = list(self._ladders())
         try:
             if every:
                 self._look_at(ladders, every)
@@ -78,14 +87,17 @@ class Search:
         low = best[0].options.multipliers if best else None
         if low is None:
             return ladders
-        return [[(s, o) for s, o in ladder if low <= (o.multipliers or 0) <= 2 * low] for ladder in ladders]
+        return [
+            [(s, c) for s, c in ladder if low <= (c.options.multipliers or 0) <= 2 * low]
+            for ladder in ladders
+        ]
 
     def _look_at(self, ladders: list[_Ladder], every: bool) -> None:
         """Plan points, then estimate the cells of those that matter."""
-        wanted = [[o for _, o in ladder if repr(o) not in self.study.known] for ladder in ladders]
+        wanted = [[c for _, c in ladder if c.key not in self.study.known] for ladder in ladders]
         total = sum(map(len, wanted))
-        for done, (options, figures) in enumerate(self.runner.planned(w for w in wanted if w), 1):
-            self.study.known[repr(options)] = figures
+        for done, (choice, figures) in enumerate(self.runner.planned(w for w in wanted if w), 1):
+            self.study.known[choice.key] = figures
             self.progress(f"{done} of {total} designs planned")
             if done % _SAVED == 0:
                 self.study.save()
@@ -108,6 +120,20 @@ class Search:
             list(self._estimates(waiting[:1]))
             self._refuse_similar()
 
+    def write_models(self, folder: Path, label: str) -> list[Path]:
+        """Write the models in integers of the front, which the command lines of its points take."""
+        wanted = {point.bits for point in self.found.pareto if point.bits}
+        written = []
+        for variant in self.variants:
+            if variant.name in wanted and variant.model is not None:
+                tag = variant.name.replace("=", "").replace(" ", "-")
+                tag = tag if len(tag) <= _LONGEST else content_key(tag)[:8]
+                path = folder / f"{label}.{tag}.q.npz"
+                save_quantized(variant.model, path)
+                self.files[variant.name] = str(path)
+                written.append(path)
+        return written
+
     def verify(self, count: int) -> Exploration:
         """Place and route the best designs; those that take more or are slower than estimated lose their place.
 
@@ -123,7 +149,7 @@ class Search:
         """
         while waiting := [p for p in self.found.suitable[:count] if not p.is_measured]:
             self.progress(f"place and route of {waiting[0].label}")
-            self.study.known[repr(waiting[0].options)] = self._measured(waiting[0])
+            self.study.known[waiting[0].choice.key] = self._measured(waiting[0])
             self.study.save()
         return self.found
 
@@ -143,11 +169,11 @@ class Search:
 
     def _estimates(self, points: list[Point]) -> Iterator[Point]:
         """Estimate the cells of points, one after the other."""
-        for done, (options, figures) in enumerate(self.runner.estimated(p.options for p in points), 1):
-            self.study.known[repr(options)] = figures
+        for done, (choice, figures) in enumerate(self.runner.estimated(p.choice for p in points), 1):
+            self.study.known[choice.key] = figures
             self.study.save()
             self.progress(f"cells of {done} of {len(points)} designs{self._front_so_far()}")
-            yield Point({}, options, figures)
+            yield Point({}, choice.options, figures, choice.bits)
 
     def _samples(self) -> list[Point]:
         """The smallest design of each kind that has designs whose arithmetic units may be too many."""
@@ -175,7 +201,7 @@ class Search:
                 if expected > margin * (has := getattr(self.space.part, name)):
                     needs, refusal = {**point.needs, name: expected}, f"about {too_many(name, expected, has)}"
                     refused = replace(point.figures, needs=needs, refusal=refusal)
-                    self.study.known[repr(point.options)] = refused
+                    self.study.known[point.choice.key] = refused
 
     def _front_so_far(self) -> str:
         front = self.found.pareto
@@ -196,17 +222,34 @@ class Search:
 
     def _points(self) -> list[Point]:
         """Points whose plans are known, in the order of the goal."""
+        judged = {variant.name: variant.judged for variant in self.variants}
         found = [
-            Point(settings, options, self.study.known[repr(options)], self.compiled)
-            for ladder in self.space.ladders()
-            for settings, options in ladder
-            if repr(options) in self.study.known
+            Point(
+                settings,
+                choice.options,
+                self.study.known[choice.key],
+                choice.bits,
+                judged.get(choice.bits),
+                self.files.get(choice.bits, ""),
+                self.compiled,
+            )
+            for ladder in self._ladders()
+            for settings, choice in ladder
+            if choice.key in self.study.known
         ]
         return sorted(found, key=self._order)
 
+    def _ladders(self) -> Iterator[_Ladder]:
+        """Settings and choices of all points, in lists that differ only in multipliers."""
+        for name in [variant.name for variant in self.variants] or [""]:
+            more = {"bits": name} if name else {}
+            for ladder in self.space.ladders():
+                yield [({**more, **settings}, Choice(options, name)) for settings, options in ladder]
+
     def _order(self, point: Point) -> tuple[Any, ...]:
         values = [
-            GOALS[name].value(point) for name in (self.goal, "latency", "interval", "block-ram", "area")
+            GOALS[name].value(point)
+            for name in (self.goal, "latency", "interval", "block-ram", "area", "loss")
         ]
         budget = point.options.multipliers
         return (*values, 0 if budget is None else budget, len(option_changes(point.options)))
@@ -219,4 +262,4 @@ def _growth(one: Point, other: Point) -> float:
 
 def _kind(point: Point) -> tuple[Any, ...]:
     """Designs of a kind have similar cells for their units."""
-    return point.options.target, point.options.share_units, point.options.weights
+    return point.bits, point.options.target, point.options.share_units, point.options.weights

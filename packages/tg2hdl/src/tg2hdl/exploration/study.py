@@ -6,18 +6,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
-from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tg2hdl.exploration.figures import Figures
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
+from tg2hdl_ir.installation import compiler_key, compiler_versions
 from tg2hdl_ir.program import ProgramIR
 
-__all__ = ["Study", "compiler_key", "program_key"]
+__all__ = ["Study", "program_key"]
 
 _FORMAT = 1
 
@@ -33,12 +31,21 @@ class Study:
         `program_key` of the program.
     part : str
     known : mapping of str to Figures
-        By ``repr`` of the options.
+        By `Choice.key`.
+    widths : mapping of str to list of float
+        Accuracy and loss of the widths that were judged, by their name.
     """
 
-    def __init__(self, path: Path | None, program: str, part: str, known: Mapping[str, Figures] = {}) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        program: str,
+        part: str,
+        known: Mapping[str, Figures] = {},
+        widths: Mapping[str, list[float]] = {},
+    ) -> None:
         self.path, self.program, self.part = path, program, part
-        self.known = dict(known)
+        self.known, self.widths = dict(known), dict(widths)
 
     @classmethod
     def resumed(cls, path: Path, program: str, part: str) -> Study:
@@ -52,6 +59,7 @@ class Study:
         try:
             found = json.loads(path.read_text())
             known = {text: Figures(**figures) for text, figures in found["figures"].items()}
+            widths = {text: [float(n) for n in pair] for text, pair in found.get("widths", {}).items()}
             head = {name: found[name] for name in ("study", "program", "part", "compiler", "versions")}
         except OSError as error:
             raise InputError(
@@ -78,15 +86,22 @@ class Study:
                 notes=(f"made with {made}",),
                 hint="install the same packages and plugins, or leave out --resume",
             )
-        return cls(path, program, part, known)
+        return cls(path, program, part, known, widths)
 
     def save(self) -> None:
         """Write the file, whole or not at all."""
         if self.path is None:
             return
         figures = {text: asdict(found) for text, found in self.known.items()}
-        head = {"study": _FORMAT, "program": self.program, "part": self.part, "compiler": compiler_key()}
-        text = json.dumps({**head, "versions": _versions(), "figures": figures}, indent=1)
+        head: dict[str, Any] = {
+            "study": _FORMAT,
+            "program": self.program,
+            "part": self.part,
+            "compiler": compiler_key(),
+        }
+        if self.widths:
+            head |= {"widths": self.widths}
+        text = json.dumps({**head, "versions": compiler_versions(), "figures": figures}, indent=1)
         write_file(self.path, text + "\n")
 
 
@@ -99,25 +114,3 @@ def program_key(program: ProgramIR, values: Mapping[str, int]) -> str:
     for call in program.calls:
         digest.update(f"{call.kernel.format()} {call.buffers} {call.values}".encode())
     return digest.hexdigest()[:40]
-
-
-@cache
-def compiler_key() -> str:
-    """Key of the sources of the packages and plugins that plans and estimates depend on; the same on every machine."""
-    names = {"tg2hdl_ir", "tg2hdl_lower", "tg2hdl_top", "tg2hdl_synth"}
-    names |= {entry.module.split(".")[0] for entry in metadata.entry_points(group="tg2hdl")}
-    digest = hashlib.sha256()
-    for name in sorted(names):
-        spec = find_spec(name)
-        folders = [Path(f) for f in (spec.submodule_search_locations or [])] if spec else []
-        files = {f"{name}/{f.relative_to(d).as_posix()}": f for d in folders for f in d.rglob("*.py")}
-        if spec is not None and spec.origin and not folders:
-            files = {name: Path(spec.origin)}
-        for place, file in sorted(files.items()):
-            digest.update(place.encode() + hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:40]
-
-
-def _versions() -> dict[str, Any]:
-    names = sorted({e.dist.name for e in metadata.entry_points(group="tg2hdl") if e.dist is not None})
-    return {name: metadata.version(name) for name in names}

@@ -1,111 +1,105 @@
-"""Runners: where points are planned and estimated; the results are the same in this process and in a pool."""
+"""Where points are planned and estimated: here, in processes, or on a cluster, with the same results.
+
+A plan is made once: a point whose cells are estimated, that is compiled or drawn on the page takes its design from the
+run, or from the cache, where later runs find it by the contents of program, options and compiler.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from typing import Protocol, TypeAlias
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
-from tg2hdl.exploration.figures import Figures, Planner
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_top import CompileOptions
+from tg2hdl.exploration.figures import Choice, Figures, Planner
+from tg2hdl_ir.content_cache import ContentCache, content_key
+from tg2hdl_ir.installation import installation
+from tg2hdl_ir.turns import COMPILER
+from tg2hdl_ir.workers import Workers
+from tg2hdl_top import Design
 
-__all__ = ["PoolRunner", "Runner", "SerialRunner", "runner_for"]
+__all__ = ["Runner"]
 
-_Result: TypeAlias = tuple[CompileOptions, Figures]
-
-
-class Runner(Protocol):
-    """Where figures are made."""
-
-    def planned(self, ladders: Iterable[Sequence[CompileOptions]]) -> Iterator[_Result]:
-        """Options with the figures of their plans; each ladder differs only in multipliers."""
-
-    def estimated(self, options: Iterable[CompileOptions]) -> Iterator[_Result]:
-        """Options with the estimates of their cells, in their order."""
-
-    def close(self) -> None:
-        """End the processes that it has started."""
+_Result: TypeAlias = tuple[Choice, Figures]
 
 
-class SerialRunner:
-    """In this process; parameters as of `Planner`."""
+class Runner:
+    """Plans and estimates the points of a program.
 
-    def __init__(self, program: ProgramIR, values: Mapping[str, int], part: str) -> None:
-        self._planner = Planner(program, values, part)
-
-    def planned(self, ladders: Iterable[Sequence[CompileOptions]]) -> Iterator[_Result]:
-        """One plan after the other."""
-        for ladder in ladders:
-            for options in ladder:
-                yield options, self._planner.planned([options])[0]
-
-    def estimated(self, options: Iterable[CompileOptions]) -> Iterator[_Result]:
-        """One estimate after the other."""
-        for each in options:
-            yield each, self._planner.estimated(each)
-
-    def close(self) -> None:
-        """Nothing was started."""
-
-
-class PoolRunner:
-    """In a pool of processes of this machine; parameters as of `Planner`, and the number of processes."""
-
-    def __init__(self, program: ProgramIR, values: Mapping[str, int], part: str, workers: int) -> None:
-        # Not forked: a thread of this process may hold a lock.
-        context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(workers, context, _start, (program, dict(values), part))
-
-    def planned(self, ladders: Iterable[Sequence[CompileOptions]]) -> Iterator[_Result]:
-        """A ladder in each process, so that its points share plans."""
-        given = [list(ladder) for ladder in ladders]
-        for ladder, figures in zip(given, self._pool.map(_plan, given), strict=True):
-            yield from zip(ladder, figures, strict=True)
-
-    def estimated(self, options: Iterable[CompileOptions]) -> Iterator[_Result]:
-        """A point in each process."""
-        given = list(options)
-        yield from zip(given, self._pool.map(_estimate, given), strict=True)
-
-    def close(self) -> None:
-        """End the processes; points that wait are not begun."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-def runner_for(program: ProgramIR, values: Mapping[str, int], part: str, workers: int = 1) -> Runner:
-    """The runner for a number of processes.
-
-    Raises
-    ------
-    InputError
-        When it is not a positive number.
+    Parameters
+    ----------
+    planner : Planner
+    workers : Workers
+    program : str
+        Key of the contents of the planner's programs.
     """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(
-            f"workers={workers!r} is not a positive integer", hint="give the number of processes, e.g. 2"
-        )
-    if workers == 1:
-        return SerialRunner(program, values, part)
-    return PoolRunner(program, values, part, workers)
+
+    def __init__(self, planner: Planner, workers: Workers, program: str) -> None:
+        self._planner, self._workers, self._program = planner, workers, program
+        self._designs: dict[str, Design] = {}
+        self._cache = ContentCache("plan")
+
+    def planned(self, ladders: Iterable[Sequence[Choice]]) -> Iterator[_Result]:
+        """Choices with the figures of their plans; each ladder differs only in multipliers."""
+        wanted = []
+        for ladder in ladders:
+            missing = []
+            for choice in ladder:
+                known = self._cached(choice)
+                if known is None:
+                    missing.append(choice)
+                else:
+                    yield choice, known
+            wanted.append(missing)
+        for _, results in self._workers.run(_plan, self._parts(wanted), self._planner):
+            for choice, figures, design in results:
+                if design is not None:
+                    self._designs[choice.key] = design
+                self._cache.write(self._key(choice), pickle.dumps((figures, design)))
+                yield choice, figures
+
+    def estimated(self, choices: Iterable[Choice]) -> Iterator[_Result]:
+        """Choices with the estimates of their cells."""
+        items = [(choice, self._designs.get(choice.key)) for choice in choices]
+        for number, figures in self._workers.run(_estimate, items, self._planner):
+            yield items[number][0], figures
+
+    def design(self, choice: Choice) -> Design | None:
+        """The design of a choice that was planned; None where it is not known, or there is none."""
+        if choice.key not in self._designs:
+            self._cached(choice)
+        return self._designs.get(choice.key)
+
+    def close(self) -> None:
+        """End the processes that were started."""
+        self._workers.close()
+
+    def _parts(self, ladders: Iterable[list[Choice]]) -> list[list[Choice]]:
+        """Ladders, in parts where there are more workers than ladders; the longest first."""
+        found = [ladder for ladder in ladders if ladder]
+        if self._workers.width == 1:
+            return [[choice] for ladder in found for choice in ladder]
+        count = -(-2 * self._workers.width // max(1, len(found)))
+        parts = [ladder[n::count] for ladder in found for n in range(min(count, len(ladder)))]
+        return sorted(parts, key=len, reverse=True)
+
+    def _cached(self, choice: Choice) -> Figures | None:
+        blob = self._cache.read(self._key(choice))
+        if blob is None:
+            return None
+        figures, design = pickle.loads(blob)
+        if design is not None:
+            self._designs[choice.key] = design
+        return figures  # type: ignore[no-any-return]
+
+    def _key(self, choice: Choice) -> str:
+        return content_key("plan 1", self._program, self._planner.part, choice.key, repr(installation()))
 
 
-_planner: Planner | None = None
-"""That of a process of a pool."""
+def _plan(planner: Planner, ladder: Sequence[Choice]) -> list[tuple[Choice, Figures, Design | None]]:
+    with COMPILER:
+        return [(choice, *planner.planned(choice)) for choice in ladder]
 
 
-def _start(program: ProgramIR, values: dict[str, int], part: str) -> None:
-    global _planner
-    _planner = Planner(program, values, part)
-
-
-def _plan(ladder: list[CompileOptions]) -> list[Figures]:
-    assert _planner is not None, "the pool has started it"
-    return _planner.planned(ladder)
-
-
-def _estimate(options: CompileOptions) -> Figures:
-    assert _planner is not None, "the pool has started it"
-    return _planner.estimated(options)
+def _estimate(planner: Planner, item: tuple[Choice, Design | None]) -> Figures:
+    with COMPILER:
+        return planner.estimated(*item)

@@ -56,10 +56,6 @@ def _template(name: str, **values: Any) -> Markup:
     return Markup(environment().get_template(f"{name}.html.j2").render(**values))
 
 
-def _command(point: Point, source: str) -> str:
-    return " ".join(["tg2hdl compile", source, *point.command_options])
-
-
 def _described(point: Point, number: int, is_best: bool, source: str) -> dict[str, Any]:
     """A point as the template takes it; its design is planned again, and not validated."""
     model = replace(point, options=replace(point.options, validate="off")).compile()
@@ -68,7 +64,7 @@ def _described(point: Point, number: int, is_best: bool, source: str) -> dict[st
         "label": point.label,
         "is_best": is_best,
         "cells": _cells(point),
-        "command": _command(point, source),
+        "command": point.command(source),
         "measured": _measured(point),
         "decisions": explain_design(model.captured, model.design, variants=False).format(_WIDTH),
         "memories": _memory_table(model),
@@ -119,7 +115,7 @@ def _best(found: DesignPoints, source: str) -> Markup:
         goal=goal,
         limits=limits,
         label=best.label,
-        command=_command(best, source),
+        command=best.command(source),
         found=found,
     )
 

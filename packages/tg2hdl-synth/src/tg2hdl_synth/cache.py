@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from tg2hdl_ir.content_cache import ContentCache, Found
 from tg2hdl_ir.errors import Tg2hdlError
 
-__all__ = ["run_cached"]
+__all__ = ["recorded_runs", "run_cached"]
+
+_recorded: ContextVar[list[tuple[str, Path]] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def recorded_runs() -> Iterator[list[tuple[str, Path]]]:
+    """Keys and folders of the runs inside of the context, cached ones too."""
+    runs: list[tuple[str, Path]] = []
+    token = _recorded.set(runs)
+    try:
+        yield runs
+    finally:
+        _recorded.reset(token)
 
 
 def run_cached(key: str, run: Callable[[Path], object]) -> Found:
@@ -19,6 +33,13 @@ def run_cached(key: str, run: Callable[[Path], object]) -> Found:
 
     A run that fails leaves its files in a folder whose name ends in ``-failed``, for its logs; hints name that folder.
     """
+    found = _run_cached(key, run)
+    if (runs := _recorded.get()) is not None:
+        runs.append((key, found.folder))
+    return found
+
+
+def _run_cached(key: str, run: Callable[[Path], object]) -> Found:
     cache = ContentCache("synth")
     failed = cache.directory / f"{key}-failed"
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir.workers import Workers
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import convert, estimate_design
 from tg2hdl_synth.families import Family, tools_of
@@ -18,6 +19,7 @@ from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.place import FREQUENCY, PlaceAndRoute
 from tg2hdl_synth.result import CriticalStep, SynthesisResult
+from tg2hdl_synth.seeds import place_seeds
 from tg2hdl_synth.tools import Progress
 
 __all__ = ["synthesize"]
@@ -35,6 +37,7 @@ def synthesize(
     place: bool = True,
     floorplan: Floorplan | None = None,
     progress: Progress | None = None,
+    workers: Workers | None = None,
     target: str | TargetDef | None = None,
 ) -> SynthesisResult:
     """Synthesize, place and route a design, without pins.
@@ -65,6 +68,8 @@ def synthesize(
         (1, 1), opposite corners of the part: ``{"lane0.*": (0.1, 0.2)}``.  The rest is placed around them.
     progress : callable, optional
         Called with a message at each step.
+    workers : Workers, optional
+        Where seeds are placed and routed, several at once; the results are the same.
     target : str or TargetDef, optional
         Alias of `part`.
 
@@ -97,6 +102,8 @@ def synthesize(
     _check_size(result, part)
     if not place:
         return result
+    if workers is not None and not workers.is_here:
+        place_seeds(netlist, part, seeds, workers, report, speed=speed, frequency=frequency, **more)
     for seed in range(1, seeds + 1):
         try:
             run = tools.place(

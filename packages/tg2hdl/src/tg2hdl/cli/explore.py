@@ -133,22 +133,24 @@ def explore(
         if value is not None:
             wanted |= check_limits({limit: value})
     widths = _widths(bits)
-    if samples is None and not (bits is labels is max_loss is None):
+    if samples is None and any(each is not None for each in (bits, labels, max_loss)):
         raise InputError(
-            "--bits, --labels and --max-loss need --samples",
-            hint="give inputs of the model, e.g. --samples x.npz",
+            "--bits, --labels and --max-loss need --samples", hint="give inputs of the model: --samples x.npz"
         )
     space = {n: [_value(text) for text in texts.split(",")] for n, texts in _pairs("--try", values)}
     goal_named(goal), part_of(name)
     if study is not None:
         check_file(study, ".json")
     with stage(progress, f"exploring {model_options['model']}") as say:
-        given = None if samples is None else read_file(samples)
-        if given is not None and not model_options["inputs"]:
-            model_options["inputs"] = _inputs_of(model_options, samples, given)
-        file, examples, options = model_of_file(**model_options)
-        if given is not None:
-            given = in_order(samples, given, parameter_names(file.model, given))
+        given = None
+        if samples is not None:
+            found: Any = read_file(samples)
+            if not model_options["inputs"]:
+                model_options["inputs"] = _inputs_of(model_options, samples, found)
+            file, examples, options = model_of_file(**model_options)
+            given = in_order(samples, found, parameter_names(file.model, found))
+        else:
+            file, examples, options = model_of_file(**model_options)
         loaded = load_model(file.model, examples, name=file.label, codes=model_options["codes"])
         path = Path(resume or study or f"{file.label}.study.json")
         with opened_exploration(
@@ -172,22 +174,22 @@ def explore(
                 search.run()
                 search.verify(verify)
             files = search.write_models(path.parent, file.label)
-            found = search.found
+            exploration = search.found
         page = Path(output or f"{file.label}.explore.html")
         written, missing = [path, *files], ""
-        if found.suitable and found.is_complete:
+        if exploration.suitable and exploration.is_complete:
             try:
-                written += exploration_page(found, model_options["model"], progress=say).save(page)
+                written += exploration_page(exploration, model_options["model"], progress=say).save(page)
             except ToolMissingError as error:
                 missing = f"no page: {error.hint}"
-    _show(console, found, model_options["model"], board or name)
+    _show(console, exploration, model_options["model"], board or name)
     for line in (*(f"wrote {each}" for each in written), *filter(None, [missing])):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    write_json(json_file, found.to_dict())
-    if not found.is_complete:
+    write_json(json_file, exploration.to_dict())
+    if not exploration.is_complete:
         console.print(f"stopped; go on with --resume {path}", highlight=False, soft_wrap=True)
         raise click.exceptions.Exit(130)
-    found.best  # noqa: B018  an error where nothing fits
+    exploration.best  # noqa: B018  an error where nothing fits
 
 
 def _show(console: Console, found: Exploration, model: str, name: str) -> None:
@@ -207,12 +209,11 @@ def _widths(text: str | None) -> tuple[int, ...]:
 
 def _inputs_of(options: dict[str, Any], samples: str, given: Any) -> tuple[str, ...]:
     """Dtypes and shapes of the inputs, of the first sample, for a file that does not say them."""
-    first = first_samples(given, True)
-    file = load_file(options["model"], options["file_options"], examples=first)
+    file = load_file(options["model"], options["file_options"], examples=first_samples(given, True))
     if file.example_inputs is not None:
         return ()
-    ordered = in_order(samples, first, parameter_names(file.model, given))
-    return tuple(f"{a.dtype}:{'x'.join(map(str, a.shape))}" for a in ordered)
+    ordered = in_order(samples, given, parameter_names(file.model, given))
+    return tuple(f"{a.dtype}:1x{'x'.join(map(str, a.shape[1:]))}" for a in ordered)
 
 
 def _target(part: str | None, board: str | None, fit: str | None) -> str:

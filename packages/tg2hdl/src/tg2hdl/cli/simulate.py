@@ -21,6 +21,7 @@ from tg2hdl.cli.common import (
     say_float,
     stage,
     with_model_options,
+    with_workers,
 )
 from tg2hdl.cli.families import ENGINE, complete_file
 from tg2hdl.cli.inputs import load_set, run_inputs, with_input_options
@@ -28,9 +29,11 @@ from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.cli.table import Table
 from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.results import SimulationResult, labelled, labels_of
+from tg2hdl.set_simulation import simulate_set
 from tg2hdl_backend.agreement import Agreement
 from tg2hdl_ir.errors import InputError, SimulationError
 from tg2hdl_ir.files import new_folder, npz_bytes, write_file
+from tg2hdl_ir.workers import Workers
 
 __all__ = ["simulate"]
 
@@ -41,6 +44,7 @@ Examples:
   tg2hdl simulate model.py --data x.npy          inputs from numpy files: .npy per parameter, or .npz by name
   tg2hdl simulate model.py --variable pos=7      the value of a bound Variable
   tg2hdl simulate model.py --set inputs.npz -o outputs.npz   many inputs, several at once
+  tg2hdl simulate model.py --set big.npz --cluster tcp://host:8786    on the workers of a Dask cluster
   tg2hdl simulate model.py --vcd run.vcd         a waveform; run.fst for GTKWave's compressed format
   tg2hdl simulate model.onnx --check             compare with tinygrad's own result, too
 """
@@ -67,6 +71,7 @@ Examples:
 @click.option(
     "--vcd", metavar="FILE", help="Write a waveform: VCD, or FST where FILE ends in .fst (needs vcd2fst)."
 )
+@with_workers
 @click.option("--check", is_flag=True, help="Compare also with what tinygrad itself computes for the model.")
 @with_json
 def simulate(
@@ -77,6 +82,8 @@ def simulate(
     many: str | None,
     output: str | None,
     vcd: str | None,
+    workers: int,
+    cluster: str | None,
     check: bool,
     json_file: str | None,
     **model_options: Any,
@@ -95,13 +102,21 @@ def simulate(
             "--set goes without --data, --variable, --vcd and --check",
             hint="simulate one of the inputs by --data FILE.npy; FILE.npz of --set may have variables by name",
         )
+    if many is None and (workers != 1 or cluster is not None):
+        raise InputError(
+            "--workers and --cluster need --set", hint="give the inputs of many runs: --set FILE.npz"
+        )
     with stage(progress, f"compiling {model_options['model']}"):
         file, examples, accelerator = compile_file(**model_options)
     if many is not None:
         sets = load_set(many, accelerator)
     else:
         sets = [run_inputs(file, examples, accelerator, data, seed, progress, variables)]
-    results = _simulate(accelerator, sets, engine, vcd, progress)
+    if workers == 1 and cluster is None:
+        results = _simulate(accelerator, sets, engine, vcd, progress)
+    else:
+        with Workers(workers, cluster) as pool, progress_bar(progress, "simulating", len(sets)) as advance:
+            results = simulate_set(accelerator, sets, engine, pool, advance)
     result, cycles = results[-1], results[-1].cycles
     table = Table("kernel", title=f"{accelerator.name} on {result.engine}", title_justify="left")
     for column in ("predicted cycles", "simulated cycles"):

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from tg2hdl.cli.common import ModelCommand, compile_file, stage, with_model_options
+from tg2hdl.cli.common import ModelCommand, compile_file, stage, with_model_options, with_workers
 from tg2hdl.cli.families import PART, part_for
 from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.netlist_check import check_netlist
 from tg2hdl.random_inputs import random_inputs
 from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir.workers import Workers
 
 __all__ = ["synth"]
 
@@ -19,6 +20,7 @@ _EPILOG = """\b
 Examples:
   tg2hdl synth model.py                              an ECP5-45k, median of three place-and-route runs
   tg2hdl synth model.py:net --multipliers 16 --part ecp5-85k --seeds 1
+  tg2hdl synth model.py --seeds 32 --cluster tcp://host:8786    seeds on the workers of a Dask cluster
   tg2hdl synth model.py --check-netlist --vectors 3  simulate the netlist and compare bits
 """
 
@@ -47,6 +49,7 @@ Examples:
     show_default=True,
     help="Random inputs for --check-netlist.",
 )
+@with_workers
 @with_json
 def synth(
     part: str | None,
@@ -55,6 +58,8 @@ def synth(
     pack_registers: bool,
     check: bool,
     vectors: int,
+    workers: int,
+    cluster: str | None,
     json_file: str | None,
     **model_options: Any,
 ) -> None:
@@ -69,13 +74,17 @@ def synth(
         _, _, accelerator = compile_file(**model_options, part=part)
     packing: dict[str, Any] = {"pack_registers": True} if pack_registers else {}
     try:
-        with stage(progress, f"synthesizing {accelerator.name} for {part}") as report:
+        with (
+            stage(progress, f"synthesizing {accelerator.name} for {part}") as report,
+            Workers(workers, cluster, report) as pool,
+        ):
             result = accelerator.synthesize(
                 part,
                 speed,
                 seeds,
                 place=seeds > 0,
                 progress=report,
+                workers=pool,
                 **packing,
             )
     except Tg2hdlError as error:

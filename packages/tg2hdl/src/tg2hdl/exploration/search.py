@@ -126,7 +126,7 @@ class Search:
         written = []
         for variant in self.variants:
             if variant.name in wanted and variant.model is not None:
-                tag = variant.name.replace("=", "").replace(" ", "-")
+                tag = variant.name.replace("=", "_").replace(" ", "-")
                 tag = tag if len(tag) <= _LONGEST else content_key(tag)[:8]
                 path = folder / f"{label}.{tag}.q.npz"
                 save_quantized(variant.model, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -124,7 +125,7 @@ def quantized_variants(
     rows = {row.name: row for row in widest.report.layers if row.kind == "weights"}
     if not rows:
         raise InputError("the model has no weights whose widths could differ", hint="leave out --bits")
-    weights = {n: a.size for n, a in widest.named_weights().items()} if hasattr(widest, "graph") else {}
+    weights = {name: math.prod(tensor.shape) for name, tensor in widest.named_weights().items()}
     sizes = {layer: _size(weights, layer) for layer in rows}
     held = [second[key] for key in (widest.input_names if not of_list else keys)]
     judge = _Judge(model, held, None if right is None else right[1::2])
@@ -135,7 +136,8 @@ def quantized_variants(
             found = judge.of(widest if set(layers.values()) == {max(widths)} else quantized(layers))
             known[tag] = [found.accuracy, found.loss]
             progress(f"{len(known)} choices of widths judged: {tag} loses {found.loss:.2f} points")
-        return Judged(*known[tag], judge.measure)
+        accuracy, loss = known[tag]
+        return Judged(accuracy, loss, judge.measure)
 
     chosen = chosen_widths(sizes, widths, judged)
     kept = [w for w in chosen if most_loss is None or w.judged.loss <= most_loss + 1e-9]

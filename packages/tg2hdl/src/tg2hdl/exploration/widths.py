@@ -5,6 +5,7 @@ Only the front of quality against bits of weights is planned, with equal widths 
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import warnings
@@ -122,7 +123,7 @@ def _sample(
 ) -> None:
     """Let Optuna choose further ones, where it is installed; its seed is fixed."""
     try:
-        import optuna
+        optuna = importlib.import_module("optuna")
     except ImportError:
         return
     optuna.logging.set_verbosity(optuna.logging.WARNING)

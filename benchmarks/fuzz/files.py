@@ -19,8 +19,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -31,6 +29,8 @@ from graphs import Rejected
 from judge import KINDS, Verdict, compiled, judge
 from record import HERE, write_record
 from shrink import shrunk
+
+from tg2hdl_ir.workers import Workers
 
 Outcome = tuple[int, str, Verdict, bytes]
 Judge = Callable[[onnx.ModelProto], Verdict]
@@ -62,12 +62,14 @@ def _same_fault(model: onnx.ModelProto, verdict: Verdict, verdict_of: Judge) -> 
 
 def _all(seeds: range, forms: tuple[str, ...], jobs: int, verdict_of: Judge) -> Iterator[list[Outcome]]:
     """Outcomes by seed, from processes that are replaced now and then so that caches stay small."""
-    compute = partial(outcomes, forms=forms, verdict_of=verdict_of)
-    if jobs == 0:
-        yield from map(compute, seeds)
-        return
-    with get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(compute, seeds)
+    with Workers(jobs, renewed_after=200) if jobs else Workers() as workers:
+        for _, found in workers.run(_outcomes, seeds, (forms, verdict_of)):
+            yield found
+
+
+def _outcomes(shared: tuple[tuple[str, ...], Judge], seed: int) -> list[Outcome]:
+    forms, verdict_of = shared
+    return outcomes(seed, forms=forms, verdict_of=verdict_of)
 
 
 def _reason(text: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import re
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from backend_report import write_door_report, write_report
 from doors import DOORS
 
 from tg2hdl_backend.testing.onnx_cases import CaseResult, is_arithmetic, load_cases, run_case
+from tg2hdl_ir.workers import Workers
 
 FOLDER = Path(__file__).parent
 
@@ -35,7 +35,7 @@ def has_quantizers(case: Any) -> bool:
     return any(node.op_type in QUANTIZERS for node in case.model.graph.node)
 
 
-def _run(arguments: tuple[int, float, bool, str]) -> CaseResult:
+def _run(_: None, arguments: tuple[int, float, bool, str]) -> CaseResult:
     number, limit, rtl, door = arguments
     return run_case(load_cases()[number], limit, rtl, DOORS[door])
 
@@ -45,11 +45,9 @@ def results(
 ) -> Iterator[CaseResult]:
     """Results in the order in which they come."""
     work = [(n, limit, rtl, door) for n in numbers]
-    if processes == 1:
-        yield from map(_run, work)
-        return
-    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(_run, work, chunksize=4)
+    with Workers(processes, renewed_after=200) if processes > 1 else Workers() as workers:
+        for _, result in workers.run(_run, work):
+            yield result
 
 
 def write_doors(folder: Path, processes: int, limit: float) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import multiprocessing
 import re
 import sys
 import time
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tg2hdl_ir.workers import Workers
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "digests.json"
@@ -144,6 +145,13 @@ def _start() -> None:
     _CASES.update(cases())
 
 
+def _measured(_: None, name: str) -> dict[str, Any]:
+    """A case, in a process that may be new."""
+    if not _CASES:
+        _start()
+    return measure(name)
+
+
 def differences(found: dict[str, Any], known: dict[str, Any], names_may_differ: bool) -> list[str]:
     """What of a result is not as recorded."""
     keys = ["refused", "cycles", "structure"] + ([] if names_may_differ else ["text"])
@@ -169,8 +177,8 @@ def main() -> int:
     results: dict[str, Any] = {}
     wrong = 0
     before = sum(known[n]["seconds"] for n in names if n in known)
-    with multiprocessing.get_context("spawn").Pool(options.jobs, _start) as pool:
-        for name, found in zip(names, pool.imap(measure, names), strict=True):
+    with Workers(options.jobs) as workers:
+        for name, found in zip(names, workers.map(_measured, names), strict=True):
             results[name] = found
             lines = differences(found, known[name], options.renamed) if name in known else ["new"]
             wrong += bool(lines)

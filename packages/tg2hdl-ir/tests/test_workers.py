@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from tg2hdl_ir import worker_pools, workers
 from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_ir.installation import installation
+from tg2hdl_ir.testing.cluster import local_cluster
 from tg2hdl_ir.workers import Workers, WorkersError
 
 
@@ -85,38 +85,12 @@ def test_a_count_that_is_none(count):
         Workers(count)
 
 
-CLUSTER = """
-import sys, time
-from distributed import LocalCluster
-if __name__ == "__main__":
-    with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
-        print(cluster.scheduler_address, flush=True)
-        sys.stdin.read()
-"""
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Address of a cluster of two processes on this machine, each with its own folder."""
+    """Address of a cluster of two processes on this machine."""
     pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("cluster")
-    (folder / "cluster.py").write_text(CLUSTER)
-    command = [sys.executable, "-W", "ignore", str(folder / "cluster.py")]
-    places = [str(Path(__file__).parent), *sys.path]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    yield process.stdout.readline().strip()
-    process.stdin.close()
-    process.stdout.close()
-    process.wait(timeout=60)
+    with local_cluster(tmp_path_factory.mktemp("cluster"), Path(__file__).parent) as address:
+        yield address
 
 
 def listening():

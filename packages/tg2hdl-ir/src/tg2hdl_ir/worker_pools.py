@@ -52,8 +52,8 @@ class ProcessPool:
 
     lost: tuple[type[BaseException], ...] = (BrokenProcessPool,)
 
-    def __init__(self, count: int) -> None:
-        self._count, self._blob = count, b""
+    def __init__(self, count: int, renewed_after: int | None = None) -> None:
+        self._count, self._renewed_after, self._blob = count, renewed_after, b""
         self._executor: ProcessPoolExecutor | None = None
 
     def share(self, blob: bytes) -> None:
@@ -67,7 +67,9 @@ class ProcessPool:
         if self._executor is None:
             # Not forked: a thread of this process may hold a lock.
             context = multiprocessing.get_context("spawn")
-            self._executor = ProcessPoolExecutor(self._count, context, _begin, (self._blob,))
+            self._executor = ProcessPoolExecutor(
+                self._count, context, _begin, (self._blob,), max_tasks_per_child=self._renewed_after
+            )
         return self._executor.submit(_of_process, function, item)
 
     def width(self) -> int:

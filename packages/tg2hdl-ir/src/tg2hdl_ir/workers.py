@@ -49,6 +49,8 @@ class Workers:
         come from Dask's own configuration.
     progress : callable
         Called with a message when a task is started again.
+    renewed_after : int, optional
+        Tasks after which a process is replaced by a new one, whose caches are empty; also with one process.
 
     Raises
     ------
@@ -64,6 +66,7 @@ class Workers:
         count: int = 1,
         cluster: str | None = None,
         progress: Callable[[str], None] = lambda message: None,
+        renewed_after: int | None = None,
     ) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InputError(
@@ -73,8 +76,8 @@ class Workers:
         self._pool: Pool | None = None
         if cluster is not None:
             self._pool = DaskPool(cluster)
-        elif count > 1:
-            self._pool = ProcessPool(count)
+        elif count > 1 or renewed_after is not None:
+            self._pool = ProcessPool(count, renewed_after)
 
     def __enter__(self) -> Workers:
         return self

@@ -61,7 +61,7 @@ def _described(point: Point, number: int, is_best: bool, source: str) -> dict[st
     model = replace(point, options=replace(point.options, validate="off")).compile()
     return {
         "id": f"design-{number}",
-        "label": point.label,
+        "label": _label(point),
         "is_best": is_best,
         "cells": _cells(point),
         "command": point.command(source),
@@ -114,7 +114,7 @@ def _best(found: DesignPoints, source: str) -> Markup:
         tiles=tiles,
         goal=goal,
         limits=limits,
-        label=best.label,
+        label=_label(best),
         command=best.command(source),
         found=found,
     )
@@ -146,6 +146,13 @@ def _chart(found: DesignPoints, front: tuple[Point, ...]) -> Markup:
     return scatter(series, x="clock cycles from start to done (exact)", y="LUTs (estimated)", caption=caption)
 
 
+def _label(point: Point) -> str:
+    """Settings of a point, with its accuracy where widths of weights differ."""
+    if point.judged is None:
+        return point.label
+    return f"{point.label}: {point.judged.measure} {point.judged.accuracy:.2%}"
+
+
 def _state(point: Point) -> str:
     if point.is_measured:
         return "fits, measured by place and route"
@@ -163,13 +170,13 @@ def _measured(point: Point) -> list[tuple[str, str, str]]:
 
 def _text(point: Point) -> str:
     needs = ", ".join(f"{point.needs[n]:,} {label}" for n, label in RESOURCES.items() if n in point.needs)
-    return f"{point.label}: {point.cycles:,} cycles, interval {point.interval:,}, {needs}"
+    return f"{_label(point)}: {point.cycles:,} cycles, interval {point.interval:,}, {needs}"
 
 
 def _all(found: DesignPoints, front: tuple[Point, ...]) -> Markup:
     rows = [
         {
-            "label": p.label,
+            "label": _label(p),
             "cells": _cells(p),
             "state": p.figures.refusal or _state(p),
             "on_front": p in front,

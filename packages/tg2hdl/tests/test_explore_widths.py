@@ -175,6 +175,7 @@ def test_the_command_writes_the_models_of_its_command_lines(tmp_path):
     again = CliRunner().invoke(cli, [*words[1:], "-o", str(tmp_path / "out")])
     assert again.exit_code == 0, again.output
     assert "right %" in done.stdout
+    assert "below the float model, on samples that chose no scale" in (tmp_path / "p.html").read_text()
     refused = CliRunner().invoke(
         cli, ["explore", str(tmp_path / "net.py"), "--part", "ecp5-45k", "--bits", "4"]
     )

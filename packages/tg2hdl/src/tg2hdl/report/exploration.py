@@ -108,6 +108,9 @@ def _best(found: DesignPoints, source: str) -> Markup:
         if name in best.needs:
             has = best.figures.has.get(name)
             tiles.append((label, f"{best.needs[name]:,}", f"of {has:,}" if has else "estimated"))
+    if best.judged is not None:
+        lost = f"{best.judged.loss:.2f} points below the float model, on samples that chose no scale"
+        tiles.append((best.judged.measure, f"{best.judged.accuracy:.2%}", lost))
     limits = [f"{name} {value:,g}" for name, value in found.limits.items()]
     return _template(
         "best",

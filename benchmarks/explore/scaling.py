@@ -30,11 +30,11 @@ sys.path.insert(0, str(HERE))
 
 from front import MODELS, PART  # noqa: E402
 
-from tg2hdl.exploration import explore as explore_module  # noqa: E402
 from tg2hdl.exploration.explore import explore  # noqa: E402
 from tg2hdl_ir.workers import Workers  # noqa: E402
 
 MODEL = "MLP 64-32-10 int8"
+BUDGETS = (1, 2, 4, 6, 8, 12, 16)
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 100)
 LINK = 100e6
 """Bytes per second between the client and the workers: less than a link of 1 Gbit/s carries."""
@@ -68,8 +68,8 @@ def measured() -> list[dict[str, Any]]:
     shape, make = MODELS[MODEL]
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TG2HDL_CACHE_DIR"] = cache
-        explore_module.Workers = Timed  # type: ignore[misc]
-        explore(make(), np.zeros(shape, np.int8), part=PART)
+        sys.modules[explore.__module__].Workers = Timed  # type: ignore[attr-defined]
+        explore(make(), np.zeros(shape, np.int8), part=PART, space={"multipliers": BUDGETS})
     return Timed.tasks
 
 
@@ -144,7 +144,8 @@ def main() -> None:
         "# An exploration on many workers",
         "",
         f"Simulated by `python benchmarks/explore/scaling.py` on {today} from the {len(tasks)} tasks of an exploration",
-        f"of the {MODEL} for {PART}, one after the other: {sum(t['seconds'] for t in tasks):.0f} processor seconds, "
+        f"of the {MODEL} for {PART} with {len(BUDGETS)} budgets, one after the other: "
+        f"{sum(t['seconds'] for t in tasks):.0f} processor seconds, "
         f"{max(sizes) / 1e3:.0f} kB for the",
         f"largest task. The client takes {1e3 * START:.0f} ms for a task, its link carries {LINK / 1e6:.0f} MB/s. "
         "The bottleneck is what takes the",

@@ -1,8 +1,8 @@
-"""Runs that follow each other, on any engine."""
+"""Runs and packets that follow each other, on any engine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -12,9 +12,10 @@ from tg2hdl_backend.runner import expected_cycles
 from tg2hdl_ir.errors import SimulationError
 from tg2hdl_sim import open_simulation
 from tg2hdl_top import Design, TopModule
-from tg2hdl_top.streaming import Streamed, StreamingHost
+from tg2hdl_top.packet_streaming import PacketHost, Packets
+from tg2hdl_top.streaming import Host, Streamed, StreamingHost
 
-__all__ = ["stream_on"]
+__all__ = ["packets_on", "stream_on"]
 
 
 def stream_on(
@@ -27,16 +28,50 @@ def stream_on(
     SimulationError
         When the runs take more than twice the time of runs that do not overlap.
     """
-    limit = 2 * len(inputs) * expected_cycles(design)
     host = StreamingHost(design, inputs)
+    _run(design, host, engine, 2 * len(inputs) * expected_cycles(design))
+    return host.streamed()
+
+
+def packets_on(
+    design: Design,
+    inputs: Sequence[Mapping[str, npt.NDArray[Any]]],
+    engine: str = "auto",
+    *,
+    offers: Callable[[int], bool] = lambda cycle: True,
+    takes: Callable[[int], bool] = lambda cycle: True,
+    limit: int,
+) -> Packets:
+    """Send packets of AXI4-Stream one after the other, and take their results.
+
+    Parameters
+    ----------
+    design : Design
+        Its first host port is ``axi-stream``.
+    offers, takes : callable
+        Whether an element is offered, and one is taken, in a cycle; in each unless given.
+    limit : int
+        Clock cycles after which the design counts as hanging.
+
+    Raises
+    ------
+    SimulationError
+        When the results take longer.
+    """
+    host = PacketHost(design, inputs, offers, takes)
+    _run(design, host, engine, limit)
+    return host.packets()
+
+
+def _run(design: Design, host: Host, engine: str, limit: int) -> None:
     model = design_model(design, TopModule(design))
     with open_simulation(model, engine=engine, expected_cycles=limit) as simulation:
         for cycle in range(limit):
             host.drive(simulation, cycle)
             if host.is_done:
-                return host.streamed()
+                return
             simulation.step()
     raise SimulationError(
-        f"{len(host.dones)} of {len(inputs)} runs are done after {limit} cycles",
+        f"{len(host.outputs)} of {len(host.inputs)} runs are done after {limit} cycles",
         hint="give a larger limit if the work takes longer",
     )

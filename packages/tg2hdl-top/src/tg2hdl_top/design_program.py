@@ -229,7 +229,8 @@ def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
             if program.buffers[number].role == "input"
         ),
         outputs=tuple(design.memory(number).name for number in program.outputs),
-        overlap=-(-design.sequencer.latency // interval) if interval else 1,
+        # A run may start in the cycle in which the one before it is done.
+        overlap=max(2, -(-design.sequencer.latency // interval)) if interval else 1,
         program=program.name,
         keeps_state=bool(program.state_buffers()),
     )

@@ -14,7 +14,7 @@ from tg2hdl_ir.errors import SimulationError
 from tg2hdl_top.design import Design
 from tg2hdl_top.top_module import TopModule
 
-__all__ = ["Ports", "Streamed", "StreamingHost", "stream"]
+__all__ = ["Host", "Ports", "Streamed", "StreamingHost", "simulate_host", "stream"]
 
 
 class Ports(Protocol):
@@ -25,6 +25,20 @@ class Ports(Protocol):
 
     def get(self, name: str) -> int:
         """Value of an output."""
+
+
+class Host(Protocol):
+    """Drives the ports of a design, cycle by cycle."""
+
+    inputs: Sequence[Mapping[str, npt.NDArray[Any]]]
+    outputs: list[list[npt.NDArray[Any]]]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all results are there."""
+
+    def drive(self, ports: Ports, cycle: int) -> None:
+        """Set the ports for a cycle."""
 
 
 class Streamed(NamedTuple):
@@ -55,8 +69,20 @@ def stream(
     SimulationError
         When they are not.
     """
-    top = TopModule(design)
     host = StreamingHost(design, inputs, delay)
+    simulate_host(design, host, limit)
+    return host.streamed()
+
+
+def simulate_host(design: Design, host: Host, limit: int) -> None:
+    """Let a host drive a design on Amaranth's simulator until it is done.
+
+    Raises
+    ------
+    SimulationError
+        When it is not done after `limit` cycles.
+    """
+    top = TopModule(design)
 
     async def bench(ctx: Any) -> None:
         ports = _SignalPorts(ctx, top)
@@ -66,7 +92,7 @@ def stream(
                 return
             await ctx.tick()
         raise SimulationError(
-            f"{len(host.dones)} of {len(inputs)} runs are done after {limit} cycles",
+            f"{len(host.outputs)} of {len(host.inputs)} runs are done after {limit} cycles",
             hint="give a larger limit if the work takes longer",
         )
 
@@ -74,7 +100,6 @@ def stream(
     simulator.add_clock(1e-8)
     simulator.add_testbench(bench)
     simulator.run()
-    return host.streamed()
 
 
 class _SignalPorts:

@@ -34,7 +34,7 @@ class AxiStreamPort(HostPort):
     another length is dropped up to its TLAST: nothing runs, and `dropped` is high for a cycle.  TREADY is low where the
     design cannot take inputs yet.  While TREADY of the results is low, the design holds its results.
 
-    With a schedule whose runs overlap, a packet is taken while others are computed, and as many results as runs may be
+    With the schedule ``dataflow`` a packet is taken while others are computed, and as many results as runs may be
     under way have a place of their own, so that a host that does not take them holds up only the next start.
 
     A start with `loop.limit` above 0 gives the results of the loop in one packet out, as they come.
@@ -96,20 +96,28 @@ class AxiStreamPort(HostPort):
         }
 
     @staticmethod
-    def run_interval(serves: HostShape, cycles: int) -> int:
-        """Clock cycles from a start to the next, for runs one at a time whose packets never wait; exact.
+    def run_interval(serves: HostShape, cycles: int, interval: int = 0) -> int:
+        """Clock cycles from a start to the next, for packets that never wait; exact.
 
-        The next packet in is taken while the results are sent.
+        Without an interval the next packet in is taken while the results are sent, otherwise while the run is under way
+        too.
 
         Parameters
         ----------
         serves : HostShape
         cycles : int
             From start to done.
+        interval : int
+            From a start to the next one that the schedule allows; 0 where runs take place one at a time.
         """
         inputs, outputs = streamed(serves)
         taken, sent = (sum(b.layout.depth for b in buffers) for buffers in (inputs, outputs))
-        return cycles + 2 + max(taken, sent + sum(map(ElementReader.delay_of, outputs)))
+        delays = sum(map(ElementReader.delay_of, outputs))
+        if not interval:
+            return cycles + 2 + max(taken, sent + delays)
+        least = max(taken + 1, sent + 1 + delays + len(outputs))
+        slots = -(-least // interval)
+        return slots * interval if slots <= -(-cycles // interval) else least
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""

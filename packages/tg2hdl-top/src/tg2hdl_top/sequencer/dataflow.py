@@ -52,9 +52,6 @@ class DataflowSequencer(OverlapSequencer):
             notes = (*single.plan.notes, f"{policy}: {reason}, so that runs do not overlap")
             return replace(single, plan=replace(single.plan, notes=notes))
         found, interval = _smallest_interval(times, memories, sharing, family, single.plan.latency)
-        if found is None:
-            notes = (*single.plan.notes, f"{policy}: no interval is shorter than a run")
-            return replace(single, plan=replace(single.plan, notes=notes))
         ends = [start + each.cycles for start, each in zip(found.starts, times, strict=True)]
         windows = windows_of(found, [(0, 1)] * len(ends), sharing)
         plan = SequencerPlan(policy, tuple(found.starts), max(ends), interval, windows)
@@ -88,8 +85,9 @@ def _smallest_interval(
     sharing: Sharing,
     family: FamilyDef,
     latency: int,
-) -> tuple[Offsets | None, int]:
-    # A kernel starts again when it is done at the earliest, and shared hardware serves one at a time.
+) -> tuple[Offsets, int]:
+    # A kernel starts again when it is done at the earliest, and shared hardware serves one at a time.  Where no
+    # kernels overlap, the host still writes the next inputs and reads the last results during a run.
     used: Counter[str] = Counter()
     for each in times:
         for pool, (first, last) in sharing.of(each.shared).items():
@@ -99,7 +97,7 @@ def _smallest_interval(
             return smallest_offsets(times, memories, sharing, family, interval), interval
         except NoRoomError:
             continue
-    return None, 0
+    return smallest_offsets(times, memories, sharing, family, latency), latency
 
 
 def _with_area(memory: MemoryPlan, family: FamilyDef) -> MemoryPlan:
@@ -115,7 +113,8 @@ class _Slots(SequencerComponent):
     def elaborate(self, platform: object) -> Module:
         m, plan = Module(), self.plan
         interval = plan.interval
-        last = max([plan.latency, *(window.last + 1 for window in plan.windows)])
+        # Flags are compared a cycle before they change.
+        last = max([plan.latency, *(window.last + 1 for window in plan.windows)]) - 1
         slots = last // interval + 1
         phase = Signal(range(interval))
         # Whether a run started with this slot, with the one before, and so on; from the second cycle of a slot.

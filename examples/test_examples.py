@@ -111,7 +111,14 @@ def test_float_core_in_a_plain_amaranth_design(capsys):
     assert "one result per cycle" in capsys.readouterr().out
 
 
-PROGRAMS = ("image_filter", "fir_filter", "recurrent_network", "transformer_block", "pytorch/to_hardware")
+PROGRAMS = (
+    "image_filter",
+    "camera_edges",
+    "fir_filter",
+    "recurrent_network",
+    "transformer_block",
+    "pytorch/to_hardware",
+)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

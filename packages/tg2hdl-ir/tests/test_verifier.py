@@ -232,7 +232,10 @@ def test_statement_in_two_places():
     [
         (loop(bound=-1), "loop i0 has bound -1, expected at least 0"),
         (loop(depth=3), "loop i0 stands at depth 0, but says 3 and its counter 3"),
-        (replace(loop(), axis_type="spin"), "loop i0 has axis type 'spin', expected 'loop' or 'reduce'"),
+        (
+            replace(loop(), axis_type="spin"),
+            "loop i0 has axis type 'spin', expected 'loop', 'reduce' or 'rows'",
+        ),
         (replace(loop(), bound=5), "loop i0 and its counter have different bounds"),
         (replace(loop(), counter=None), "an inner loop has no counter"),
         (loop(counter=IRCounter(4, 0, 0, F)), "loop i0 counts in fp32, expected an integer type"),

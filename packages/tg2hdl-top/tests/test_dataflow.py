@@ -214,10 +214,16 @@ def test_a_design_prints_and_keeps_interval_and_banks(tmp_path):
     assert [m.banks for m in again.buffers] == [m.banks for m in design.buffers]
 
 
+def elements_alone():
+    """An operation on each element, which takes fewer cycles than its inputs."""
+    buffers = buffer("x", "input", size=24), buffer("y", "output", size=24)
+    return ProgramIR("alone", buffers, (KernelCall(elementwise("mul", 1, 24), (1, 0)),), (1,))
+
+
 @pytest.mark.parametrize("stalls", [False, True])
-def test_packets_are_loaded_and_read_during_runs(stalls):
+@pytest.mark.parametrize("program", [single_kernel(), elements_alone()], ids=lambda program: program.name)
+def test_packets_are_loaded_and_read_during_runs(program, stalls):
     """Interval = max(load, run, read), for a single kernel too."""
-    program = single_kernel()
     design = compile_program(program, replace(DATAFLOW, ports=("axi-stream",), multipliers=4))
     inputs = [inputs_of(program, seed) for seed in range(5)]
     rng = np.random.default_rng(1)

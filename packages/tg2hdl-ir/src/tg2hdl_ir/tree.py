@@ -205,8 +205,8 @@ class LoopIR:
 
     Parameters
     ----------
-    axis_type : {"loop", "reduce"} or None
-        None for the root, which runs once.
+    axis_type : {"loop", "reduce", "rows"} or None
+        None for the root, which runs once; each iteration of the outermost loop over "rows" is a run of the core.
     bound : int or IRValue
         Trip count, 1 for the root.
     depth : int
@@ -247,8 +247,8 @@ class LoopIR:
             In the order of execution.
         counter : IRCounter, optional
             The induction variable.
-        axis_type : {"loop", "reduce"}, optional
-            Whether iterations are independent, or sum up.
+        axis_type : {"loop", "reduce", "rows"}, optional
+            Whether iterations are independent, or sum up, or are independent runs.
         """
         inner = [n for n, item in enumerate(items) if isinstance(item, LoopIR)]
         first, last = (inner[0], inner[-1] + 1) if inner else (0, len(items))

@@ -128,8 +128,12 @@ class _Verifier:
             self.fail(
                 f"{name} stands at depth {depth}, but says {loop.depth} and its counter {counter.depth}"
             )
-        if loop.axis_type not in ("loop", "reduce"):
-            self.fail(f"{name} has axis type {loop.axis_type!r}, expected 'loop' or 'reduce'")
+        if loop.axis_type not in ("loop", "reduce", "rows"):
+            self.fail(f"{name} has axis type {loop.axis_type!r}, expected 'loop', 'reduce' or 'rows'")
+        if loop.axis_type == "rows" and (
+            depth or len(self.path[0].loops) > 1 or not isinstance(loop.bound, int)
+        ):
+            self.fail(f"{name} is over rows, but not the only outermost loop with a constant bound")
         if loop.bound is not counter.bound and loop.bound != counter.bound:
             self.fail(f"{name} and its counter have different bounds")
         if not counter.dtype.is_int:

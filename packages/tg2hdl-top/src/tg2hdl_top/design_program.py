@@ -214,7 +214,13 @@ def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
     shape = HostShape.of(design.buffers, design.variables, order)
     buffers = {memory.name: program.buffers[number] for number, memory in design.memories.items()}
     described = [
-        replace(b, title=buffers[b.name].name, role=buffers[b.name].role, shape=buffers[b.name].shape)
+        replace(
+            b,
+            title=buffers[b.name].name,
+            role=buffers[b.name].role,
+            shape=buffers[b.name].shape,
+            is_paced=any(ledger.buffer == b.name for ledger in design.sequencer.ledgers),
+        )
         for b in shape.buffers
     ]
     if design.external is not None:

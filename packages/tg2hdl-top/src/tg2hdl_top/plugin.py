@@ -113,6 +113,11 @@ def tg2hdl_sequencers() -> list[SequencerDef]:
             "runs follow each other at a fixed interval",
             "tg2hdl_top.sequencer.dataflow:DataflowSequencer",
         ),
+        SequencerDef(
+            "rows",
+            "each row of a stream is a run, as soon as its elements are there",
+            "tg2hdl_top.sequencer.rows:RowSequencer",
+        ),
     ]
 
 

@@ -6,6 +6,7 @@ from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports.base import need_identity
+from tg2hdl_top.row_programs import row_spans
 
 __all__ = ["buffer_roles"]
 
@@ -22,6 +23,10 @@ def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, Memor
     accesses = [call.accesses() for call in program.calls]
     written = set().union(*(writes for _, writes in accesses))
     in_place = set().union(*(reads & writes for reads, writes in accesses))
+    spans = {}
+    if options.schedule == "rows":
+        moving = [n for n, b in enumerate(program.buffers) if b.role != "weight" and b.initial is None]
+        spans = {n: row_spans(program, n) for n in moving}
     return {
         number: MemoryRole(
             written=number in written,
@@ -33,6 +38,7 @@ def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, Memor
             is_weight=buffer.role == "weight",
             is_state=number in states,
             streamed=buffer.role == "external",
+            spans=spans.get(number, ()),
         )
         for number, buffer in enumerate(program.buffers)
     }

@@ -93,7 +93,8 @@ def with_shared_memories(design: Design) -> Design:
     Units are joined greedily: the pair that spares most is first; then groups go whose units are cheaper in others.
     ROMs of few words are made of LUTs where that spares block RAMs.
     """
-    if not design.options.share_memories or design.sequencer.interval or design.streams_weights:
+    sequencer = design.sequencer
+    if not design.options.share_memories or sequencer.interval or sequencer.rows or design.streams_weights:
         return design
     return _Search(design).best()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 from amaranth import Cat, Module, Mux, Signal
-from amaranth.hdl import Value
+from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
@@ -190,6 +190,8 @@ class TopModule(Component):
         banks = self._add_banks(m, sequencer)
         streams = self._add_stream(m, sequencer)
         connected = MemoryRuns(m, self.design, self.cores, table, banks, streams)
+        # The host moves elements of rows while others are computed.
+        busy = Const(0) if plan.rows else busy
         for memory in self.design.built_memories:
             connected.connect(memory, busy, self._host_of, partial(self._selects_port, sequencer, memory))
         return m
@@ -314,6 +316,8 @@ class TopModule(Component):
                 loop.running.eq(busy),
                 sequencer.start.eq(loop.run),
             ]
+        elif self.design.sequencer.rows:
+            self._connect_paced(m, host, sequencer)
         elif self.design.sequencer.interval:
             m.d.comb += [sequencer.start.eq(host.start), host.ready.eq(sequencer.ready)]
         else:  # a start during a run is ignored
@@ -327,6 +331,16 @@ class TopModule(Component):
             for variable in core.plan.kernel.variables:
                 if variable.name in values:
                     m.d.comb += getattr(core.variables, variable.name).eq(values[variable.name])
+
+    def _connect_paced(self, m: Module, host: Any, sequencer: Any) -> None:
+        """Let the sequencer count the elements that the host moves."""
+        for buffer in host.buffers.signature.members:
+            port = getattr(host.buffers, buffer)
+            if hasattr(port, "moves"):
+                m.d.comb += [
+                    port.open.eq(getattr(sequencer, f"open_{buffer}")),
+                    getattr(sequencer, f"moves_{buffer}").eq(port.moves),
+                ]
 
     def _host_of_image(self) -> Any:
         """Interface to the image of the host port that writes it."""

@@ -100,10 +100,12 @@ def analyze_axes(kernel: KernelIR, *, regroup_floats: bool = False) -> AxisInfo:
     adding = {a for a in axes if carried[a] and carried[a] <= plain and a in memory}
     seen = {a for a in adding if any(a in path and _stores(s, carried[a]) for s, path in placed)}
     leaves = {loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter and not loop.loops}
+    # Each row is a run: its loop stays as it is.
+    rows = {loop.counter.axis for loop in kernel.loop_tree.loops if loop.counter and loop.axis_type == "rows"}
     return AxisInfo(
-        frozenset(a for a in axes if not carried[a] and a in memory),
+        frozenset(a for a in axes if not carried[a] and a in memory and a not in rows),
         private,
-        frozenset(adding - seen),
+        frozenset(adding - seen - rows),
         frozenset(a for a in axes if carried[a] & floats),
         frozenset(seen & leaves),
     )

@@ -88,7 +88,7 @@ def cut_kernel(kernel: KernelIR, place: CutPlace) -> tuple[KernelIR, KernelIR, t
         value = IRRegLoad(meta.dtype, reg)
         stores += [value, IRBufStore(meta.idx, address, value, meta.dtype)]
     first = _up(place.path, LoopIR.from_items(
-        (*home.prologue, *home.body, *stores), counter=home.counter, axis_type="loop"
+        (*home.prologue, *home.body, *stores), counter=home.counter, axis_type=_independent(home)
     ))  # fmt: skip
     rewriter = Rewriter()
     slots = {reg: meta for reg, meta in zip(place.registers, between, strict=True)}
@@ -175,8 +175,13 @@ def _up(path: tuple[LoopIR, ...], tree: LoopIR) -> LoopIR:
     for level, inner in zip(reversed(path[:-1]), reversed(path), strict=False):
         before = level.items[: level.items.index(inner)]
         loads = tuple(item for item in before if isinstance(item, IRBufLoad))
-        tree = LoopIR.from_items((*loads, tree), counter=level.counter, axis_type="loop")
+        tree = LoopIR.from_items((*loads, tree), counter=level.counter, axis_type=_independent(level))
     return tree
+
+
+def _independent(loop: LoopIR) -> str:
+    """Type of a loop that gets a result for each iteration."""
+    return "rows" if loop.axis_type == "rows" else "loop"
 
 
 def _replaced(tree: LoopIR, old: LoopIR, new: LoopIR, rewriter: Rewriter) -> LoopIR:

@@ -27,7 +27,7 @@ from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
-__all__ = ["simplify_gated_addresses"]
+__all__ = ["simplify_gated_addresses", "value_of_form"]
 
 
 @ir_pass(
@@ -45,7 +45,7 @@ def simplify_gated_addresses(kernel: KernelIR) -> KernelIR:
         if folder.affine.of(access.addr) is None:
             form = _UnderGate(access.gate, folder.ranges, folder.affine).of(access.addr)
             if form is not None:
-                found[access] = _value(form, access.addr.dtype, folder)
+                found[access] = value_of_form(form, access.addr.dtype, folder)
     if not found:
         return kernel
 
@@ -57,7 +57,8 @@ def simplify_gated_addresses(kernel: KernelIR) -> KernelIR:
     return replace(kernel, loop_tree=Rewriter(folder, change=changed).loop(kernel.loop_tree))
 
 
-def _value(form: Affine, dtype: DType, folder: Folder) -> IRValue:
+def value_of_form(form: Affine, dtype: DType, folder: Folder) -> IRValue:
+    """The value of an affine form."""
     total: IRValue = const_int(form.const, dtype)
     for symbol, coefficient in form.terms:
         counter = folder.op("cast", dtype, symbol)

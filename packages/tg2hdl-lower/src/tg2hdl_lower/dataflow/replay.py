@@ -99,11 +99,11 @@ class _LeafReplays:
 
 
 def periods(path: tuple[LoopIR, ...]) -> dict[IRCounter, int]:
-    """Steps per iteration, innermost loop first, of the loops that contain only this leaf."""
+    """Steps per iteration, innermost loop first, of the loops that contain only this leaf and are not over rows."""
     found: dict[IRCounter, int] = {}
     steps = 1
     for loop in reversed(path):
-        if loop.counter is None or len(loop.loops) > 1:
+        if loop.counter is None or len(loop.loops) > 1 or loop.axis_type == "rows":
             break
         found[loop.counter] = steps
         if not isinstance(loop.bound, int):

@@ -28,6 +28,10 @@ class AddressGenerators:
         self.control = control
         # The first values are needed at stage 1, a cycle after the first step begins.
         self.started = Signal()
+        for loop in choice.plans[0].kernel.loop_tree.loops:
+            if loop.counter is not None and loop.axis_type == "rows":
+                # A row goes on where the one before it has stopped.
+                start = start & control.counters[loop.counter.axis].first
         m.d.sync += self.started.eq(start)
         self.variables = variables
         self._remainders: dict[tuple[int, int], Signal] = {}

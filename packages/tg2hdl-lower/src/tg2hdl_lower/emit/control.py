@@ -215,6 +215,8 @@ class _Sequence:
         m, advance = self.m, self.advances[leaf.number]
         for level in range(len(leaf.path) - 1, -1, -1):
             with m.If(advance.at(level)):
+                if level == 0 and self.plan.rows:
+                    m.d.comb += self.finish.eq(1)
                 self._count(leaf.path[level], self._signals(leaf.path[level]))
                 self._restart(leaf.path[level + 1 :])
                 self._goto(leaf.number, self._first_leaf(leaf.path[level]))

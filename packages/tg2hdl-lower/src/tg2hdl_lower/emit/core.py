@@ -35,9 +35,9 @@ class KernelCore(Component):
     Members
     -------
     start : In(1)
-        One-cycle pulse while idle.
+        One-cycle pulse while idle; where the plan has rows, it starts the next one.
     done : Out(1)
-        One-cycle pulse, `plan.cycles()` cycles after `start`.
+        One-cycle pulse, `plan.cycles()` cycles after `start`, or the cycles of a row.
     busy : Out(1)
         From the cycle after `start` to the one of `done`.
     variables : In(variables_signature)

@@ -11,7 +11,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import FamilyDef
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
-from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
+from tg2hdl_lower.memory.use import MemoryRole, MemoryUse, ring_words
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 
 __all__ = ["plan_memory", "with_kind", "with_ports", "with_ring"]
@@ -67,6 +67,7 @@ def plan_memory(
         kind.area(use, family, len(ports)),
         kind.style(use, len(ports)),
         contents,
+        ring=ring_words(layout, role.spans),
     )
 
 

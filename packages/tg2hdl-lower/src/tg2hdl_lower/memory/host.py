@@ -54,6 +54,8 @@ class HostBuffer:
         Whether a write is held until `ready`.
     is_state : bool
         Whether runs continue from its contents.
+    is_paced : bool
+        Whether the host moves elements in their order, at any time but only while `open` is high.
     """
 
     name: str
@@ -69,6 +71,7 @@ class HostBuffer:
     shape: tuple[int, ...] = ()
     waits: bool = False
     is_state: bool = False
+    is_paced: bool = field(default=False, metadata=OPTIONAL)
 
     @classmethod
     def of(cls, memory: MemoryPlan) -> HostBuffer:
@@ -99,6 +102,11 @@ class HostBuffer:
         ----------
         by_element : bool
             Whether `wdata` is one element, which `wen` writes to the lanes whose bits are set.
+
+        Members
+        -------
+        open, moves : In(1), Out(1)
+            Only where the buffer is paced: whether the host may write or read the next element, and whether it does.
         """
         address = self.address_width
         members: dict[str, wiring.Member] = {}
@@ -110,6 +118,8 @@ class HostBuffer:
                 members["ready"] = In(1)
         if self.reads:
             members |= {"raddr": Out(address), "rdata": In(self.width)}
+        if self.is_paced:
+            members |= {"open": In(1), "moves": Out(1)}
         return wiring.Signature(members)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
+import numpy as np
+
+from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.memory.layout import Layout
 
-__all__ = ["MemoryRole", "MemoryUse", "region_words"]
+__all__ = ["MemoryRole", "MemoryUse", "region_words", "ring_words"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class MemoryRole:
         Runs continue from its contents; the host may replace them between runs.
     streamed : bool
         Its words arrive from memory outside the chip, while kernels run that do not use it.
+    spans : tuple of (int, int)
+        Elements, from one up to another, which the memory must hold at the same time; none where it holds all.
     """
 
     written: bool = True
@@ -39,6 +45,7 @@ class MemoryRole:
     is_weight: bool = False
     is_state: bool = False
     streamed: bool = False
+    spans: tuple[tuple[int, int], ...] = field(default=(), metadata=OPTIONAL)
 
     @property
     def is_rom(self) -> bool:
@@ -49,6 +56,24 @@ class MemoryRole:
 def region_words(layout: Layout) -> int:
     """Words from one region of an array to the next: a power of two, so that the region's number is address bits."""
     return int(1 << (layout.words - 1).bit_length())
+
+
+@lru_cache(4096)
+def ring_words(layout: Layout, spans: tuple[tuple[int, int], ...]) -> int:
+    """Least power of two of words in which elements of each span have places of their own; 0 where all words take less.
+
+    Parameters
+    ----------
+    layout : Layout
+    spans : tuple of (int, int)
+        As of `MemoryRole`.
+    """
+    most = 1
+    for first, end in spans:
+        words, _ = layout.place(np.arange(first, end, dtype=np.int64))
+        most = max(most, int(words.max() - words.min()) + 1)
+    ring = 1 << (most - 1).bit_length()
+    return ring if spans and ring < layout.words else 0
 
 
 @dataclass(frozen=True)
@@ -75,7 +100,7 @@ class MemoryUse:
     @classmethod
     def of(cls, layout: Layout, element_bits: int, role: MemoryRole, latency: int) -> MemoryUse:
         """Use of a buffer with a layout."""
-        words = layout.words
+        words = ring_words(layout, role.spans) or layout.words
         if role.regions > 1 and words > 1:
             # A region of one word is constant during a run, whatever the others are.
             words = role.regions * region_words(layout)

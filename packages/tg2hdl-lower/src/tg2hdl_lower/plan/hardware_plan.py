@@ -158,9 +158,16 @@ class HardwarePlan(NodeGraph):
         """Steps of one run; `variables` gives the run-time bounds."""
         return _steps(self.kernel.loop_tree, variables or {})
 
+    @property
+    def rows(self) -> int:
+        """Runs that the iterations of the outermost loop are; 0 where all steps are one run."""
+        loops = self.kernel.loop_tree.loops
+        return bound_value(loops[0].bound, {}) if loops and loops[0].axis_type == "rows" else 0
+
     def cycles(self, variables: dict[str, int] | None = None) -> int:
-        """Clock cycles from the start pulse to the done pulse."""
-        return (self.steps(variables) - 1) * self.ii + self.drain + 1
+        """Clock cycles from the start pulse to the done pulse; of all runs together where each row is one."""
+        runs = self.rows or 1
+        return (self.steps(variables) - runs) * self.ii + runs * (self.drain + 1)
 
     @property
     def drain(self) -> int:

@@ -16,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_ir.errors import InputError, SimulationError
 from tg2hdl_lower.memory.host import HostBuffer, HostShape, variables_signature
 from tg2hdl_lower.memory.words import from_words, to_words
+from tg2hdl_top.ports.axi_stream_rows import follow_rows, send_rows, take_rows
 from tg2hdl_top.ports.base import HostDriver, HostPort
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
 from tg2hdl_top.register_map import element_bytes
@@ -36,6 +37,10 @@ class AxiStreamPort(HostPort):
 
     With the schedule ``dataflow`` a packet is taken while others are computed, and as many results as runs may be
     under way have a place of their own, so that a host that does not take them holds up only the next start.
+
+    With the schedule ``rows`` a packet is a frame whose elements are taken while rows are computed, and results leave
+    as they come.  A packet in of another length gives a packet of wrong results: it is filled up with any elements, or
+    dropped from there to its TLAST.
 
     A start with `loop.limit` above 0 gives the results of the loop in one packet out, as they come.
 
@@ -115,7 +120,7 @@ class AxiStreamPort(HostPort):
         delays = sum(map(ElementReader.delay_of, outputs))
         if not interval:
             return cycles + 2 + max(taken, sent + delays)
-        least = max(taken + 1, sent + 1 + delays + len(outputs))
+        least = max(taken + 1, sent + 2 + delays + len(outputs))
         slots = -(-least // interval)
         return slots * interval if slots <= -(-cycles // interval) else least
 
@@ -129,6 +134,11 @@ class AxiStreamPort(HostPort):
             status.done.eq(design.done),
             *(seen.eq(done) for seen, done in zip(status.kernel_done, design.kernel_done, strict=True)),
         ]
+        if any(buffer.is_paced for buffer in self.serves.buffers):
+            hosts = [getattr(design.buffers, b.name) for b in (*self._inputs, *self._outputs)]
+            take_rows(m, hosts[0], self._inputs[0], self.outside.s_axis, status.dropped)
+            send_rows(m, hosts[1], self._outputs[0], self.outside.m_axis)
+            return m
         if self.serves.streams:
             m.d.comb += [begin.eq(full & room & design.ready), design.start.eq(begin)]
             may_write = Signal(init=1)
@@ -273,9 +283,30 @@ class AxiStreamDriver(HostDriver):
 
     def run(self, variables: Mapping[str, int], limit: int) -> tuple[int, ...]:
         """Send the packet, and watch `status`."""
-        before = self._begin(variables, limit)
         self._found = {}
+        if self._outputs[0].is_paced:
+            return self._follow(limit)
+        before = self._begin(variables, limit)
         return self.watched(before, limit, "status__")
+
+    def _follow(self, limit: int) -> tuple[int, ...]:
+        """Send the packet, and take the results meanwhile."""
+        (source,), (result,) = self._inputs, self._outputs
+        sizes = self.serves.kernels, result.layout.depth
+        ends, found = follow_rows(self.simulation, self._given[source.name], *sizes, limit)
+        if len(found) < result.layout.depth:
+            raise SimulationError(
+                f"{len(found)} of {result.layout.depth} results are there after {limit} cycles",
+                where=type(self).__name__,
+                hint="please report this with the design: the simulated port is wrong",
+            )
+        self._found[result.name] = self._words(result, np.array(found, np.uint64))
+        return ends
+
+    def _words(self, buffer: HostBuffer, bits: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
+        """Words of a buffer from its elements."""
+        packed = buffer.layout.pack(buffer.dtype.bits_to_array(bits), buffer.dtype)
+        return to_words(packed, buffer.dtype.bit_width)
 
     def _begin(self, variables: Mapping[str, int], limit: int) -> int:
         """Send the packet; returns the cycle of `start`."""
@@ -339,8 +370,7 @@ class AxiStreamDriver(HostDriver):
                         hint="please report this with the design: the simulated port is wrong",
                     )
                 simulation.step()
-            packed = buffer.layout.pack(buffer.dtype.bits_to_array(bits), buffer.dtype)
-            self._found[buffer.name] = to_words(packed, buffer.dtype.bit_width)
+            self._found[buffer.name] = self._words(buffer, bits)
         simulation.set("m_axis__tready", 0)
 
 

@@ -79,13 +79,16 @@ class ElementReader(wiring.Component):
         Go to the next element.
     raddr, rdata : Out, In
         To the design.
+    open, moves : In(1), Out(1)
+        Only of a paced buffer, whose elements are read again and again without `restart`, see `HostBuffer.signature`.
     """
 
     def __init__(self, buffer: HostBuffer) -> None:
         self._buffer = buffer
         self.delay = self.delay_of(buffer)
         super().__init__(
-            {
+            ({"open": In(1), "moves": Out(1)} if buffer.is_paced else {})
+            | {
                 "restart": In(1),
                 "valid": Out(1),
                 "element": Out(buffer.dtype.bit_width),
@@ -111,10 +114,13 @@ class ElementReader(wiring.Component):
         m.submodules.walk = walk = ElementWalk(buffer.layout)
         issue, reading = Signal(), Signal()
         m.d.comb += [walk.restart.eq(self.restart), walk.step.eq(issue)]
-        with m.If(self.restart):
-            m.d.sync += reading.eq(1)
-        with m.Elif(issue & walk.last):
-            m.d.sync += reading.eq(0)
+        if buffer.is_paced:
+            m.d.comb += [reading.eq(self.open), self.moves.eq(issue)]
+        else:
+            with m.If(self.restart):
+                m.d.sync += reading.eq(1)
+            with m.Elif(issue & walk.last):
+                m.d.sync += reading.eq(0)
         m.d.sync += self.raddr.eq(walk.word)
 
         # Delayed with the read: whether there is one, the last flag, and the lane.

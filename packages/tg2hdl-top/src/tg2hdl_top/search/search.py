@@ -27,6 +27,7 @@ from tg2hdl_top.placement import Placed, place, place_cores, place_program
 from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
 from tg2hdl_top.roles import buffer_roles
+from tg2hdl_top.row_programs import check_rows, has_row_runs, with_row_runs
 from tg2hdl_top.search.budgets import best_of_budgets
 from tg2hdl_top.search.cuts import with_cut_products
 from tg2hdl_top.search.followers import with_followers
@@ -88,6 +89,13 @@ def best_design(captured: Captured, whole: ProgramIR) -> Design:
 
 def _best_form(captured: Captured, whole: ProgramIR) -> Design:
     options = captured.options
+    if options.schedule == "rows":
+        check_rows(whole, options)
+        form = Form(with_row_runs(whole))
+        for rewrite in rewrites("search") if options.cut_kernels else ():
+            found = rewrite.run(form, options)
+            form = found if has_row_runs(found.program) else form
+        return _on_chip(replace(captured, program=form.program), form.program, form, shares=False)
     if options.weights == "external":
         budget = on_chip_budget(options)
         check_memory(options.memory_port, options.memory)

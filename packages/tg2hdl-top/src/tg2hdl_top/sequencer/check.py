@@ -12,6 +12,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 from tg2hdl_top.sequencer.banks import least_banks
 from tg2hdl_top.sequencer.base import Timeline, sequencer_named
+from tg2hdl_top.sequencer.ledgers import row_ledgers
 from tg2hdl_top.sequencer.offsets import Use, least_distance, meet, times_by_kernel
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, read_use, write_use
 from tg2hdl_top.sequencer.rings import Pair, holds
@@ -47,6 +48,13 @@ def check_timeline(
         When a kernel starts before a word that it reads is written, overwrites a word that is still read, or uses a
         port or a shared unit while another kernel does.
     """
+    if plan.rows:
+        if plan.ledgers != row_ledgers(plans, memories):
+            raise PluginError(
+                f"sequencer {plan.policy!r} has other ledgers than its plans need",
+                hint="correct its arrange()",
+            )
+        return
     cycles = [each.cycles({v.name: v.high for v in each.kernel.variables}) for each in plans]
     timeline = sequencer_named(plan.policy).predict(cycles, plan)
     if not plan.interval and all(end <= start for (_, end), (start, _) in pairwise(_runs(timeline))):

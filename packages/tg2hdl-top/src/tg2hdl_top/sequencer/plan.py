@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.plan.resources import UNITS
+from tg2hdl_top.sequencer.ledgers import Ledger
 
 __all__ = ["SequencerPlan", "Sharing", "Window", "read_use", "write_use"]
 
@@ -84,6 +86,10 @@ class SequencerPlan:
         Remarks for a reader of the design.
     followers : tuple of (int, int)
         Kernels that start before the one before them is done, and how many cycles after its start; they end last.
+    rows : tuple of int
+        Runs of each kernel in a frame, where each row is one.
+    ledgers : tuple of Ledger
+        What rows and the host wait for.
     """
 
     policy: str
@@ -93,6 +99,8 @@ class SequencerPlan:
     windows: tuple[Window, ...] = ()
     notes: tuple[str, ...] = ()
     followers: tuple[tuple[int, int], ...] = ()
+    rows: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
+    ledgers: tuple[Ledger, ...] = field(default=(), metadata=OPTIONAL)
 
     def format(self, kernels: Sequence[str]) -> list[str]:
         """Lines for the named kernels of a design: starts, windows and notes."""
@@ -102,6 +110,8 @@ class SequencerPlan:
             f"  k{n} {kernels[n]} follows k{n - 1}: {delay} cycles after its start"
             for n, delay in self.followers
         ]
+        lines += [f"  k{n} {kernels[n]}: {count} runs, one for each row" for n, count in enumerate(self.rows)]
+        lines += [f"  {ledger.format(kernels)}" for ledger in self.ledgers]
         lines += [f"  window {w.use} of k{w.kernel}: cycles {w.first} to {w.last}" for w in self.windows]
         return lines + [f"  note: {note}" for note in self.notes]
 

@@ -106,7 +106,8 @@ _OPTIONS = (
         "--schedule",
         shell_complete=completes("tg2hdl_sequencers"),
         help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), auto (one "
-        "or the other), dataflow (also those of the next run), or a policy of a plugin.  [default: auto]",
+        "or the other), dataflow (also those of the next run), rows (each row of a stream by itself, with --port "
+        "axi-stream), or a policy of a plugin.  [default: auto]",
     ),
     click.option(
         "--loop",

@@ -112,7 +112,8 @@ def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
         "top": module_name(accelerator.name),
         "port": port.kind,
         "cycles": cycles,
-        "overlap": port.serves.overlap,
+        # Rows and packets overlap too.
+        "overlap": 2 if any(b.is_paced for b in port.serves.buffers) else port.serves.overlap,
         "cores": port.serves.kernels,
         "variables": variables,
         "latency": {b.name: b.latency for b in port.serves.buffers},

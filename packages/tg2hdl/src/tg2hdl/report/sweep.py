@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tg2hdl.exploration.figures import RESOURCES, Figures, Planner
+from tg2hdl.exploration.figures import RESOURCES, Choice, Figures, Planner
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top import CompileOptions
 
@@ -110,14 +110,19 @@ def main() -> None:
     """Plan all designs, then estimate them; a line of JSON for each, as it becomes known."""
     program: ProgramIR
     program, values, part, options, ladder = pickle.load(sys.stdin.buffer)
-    planner = Planner(program, values, part)
-    designs = [replace(options, multipliers=n) for n in ladder]
-    for near in (designs[:NEAR], designs[NEAR:]):
-        for figures in (lambda o: planner.planned([o])[0], planner.estimated):
-            for each in near:
-                found = figures(each)
-                if found.cycles is not None:
-                    print(json.dumps(_point(each, found)), flush=True)
+    planner = Planner({"": (program, values)}, part)
+    choices = [Choice(replace(options, multipliers=n)) for n in ladder]
+    for near in (choices[:NEAR], choices[NEAR:]):
+        designs = []
+        for choice in near:
+            found, design = planner.planned(choice)
+            designs.append(design)
+            if found.cycles is not None:
+                print(json.dumps(_point(choice.options, found)), flush=True)
+        for choice, design in zip(near, designs, strict=True):
+            found = planner.estimated(choice, design)
+            if found.cycles is not None:
+                print(json.dumps(_point(choice.options, found)), flush=True)
 
 
 if __name__ == "__main__":

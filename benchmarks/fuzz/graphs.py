@@ -13,6 +13,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
+
 __all__ = ["CONSTANTS", "OPSETS", "Builder", "Rejected", "TimeLimit", "Value", "run", "time_limit"]
 
 Array = npt.NDArray[Any]
@@ -93,7 +95,7 @@ def run(
     else:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = runtime_session(model.SerializeToString(), options)
     return [np.asarray(a) for a in session.run(outputs, feeds)]
 
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import tg2hdl
 from tg2hdl.bench import versions
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 
 HERE = Path(__file__).parent
 RNG = np.random.default_rng(43)
@@ -137,7 +137,7 @@ def frames_of(shape: list[int], count: int) -> np.ndarray:
 
 def runtime_results(path: Path, facts: dict[str, Any], frames: np.ndarray) -> np.ndarray:
     """Outputs of ONNX Runtime, which gets the state of the frame before."""
-    session = onnxruntime.InferenceSession(path)
+    session = runtime_session(path)
     ((after, before),) = facts["state"].items()
     state, found = np.zeros(facts["first"], np.float32), []
     names = [o.name for o in session.get_outputs()]

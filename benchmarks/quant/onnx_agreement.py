@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
+
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parents[1] / "packages/tg2hdl/tests"))
 from test_integer_model import NETS, Net, quantized, runtime  # noqa: E402
@@ -40,7 +42,7 @@ def plain(path: Path, x: np.ndarray) -> np.ndarray:
     """ONNX Runtime without optimizations."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = runtime_session(path, options)
     return session.run(None, {"x": x[:, 0]})[0].reshape(len(x), -1)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from models import Cnn, Depthwise, LeNet5, Lstm, Mlp, Residual, Transformer
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 
 
 class _Samples(CalibrationDataReader):
@@ -37,7 +38,7 @@ def onnxruntime_accuracy(
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
         onnx.save(proto, source)
-        plain = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+        plain = runtime_session(source)
         same = float((plain.run(None, {"x": test})[0].argmax(1) == floats).mean())
         if same < 0.995:
             raise RuntimeError(f"the file gives the answers of the float model on {same:.1%} of the samples")
@@ -50,7 +51,7 @@ def onnxruntime_accuracy(
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
         )
-        session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
+        session = runtime_session(target)
         found = session.run(None, {"x": test})[0].argmax(1)
     return {"accuracy": float((found == labels).mean()), "agreement": float((found == floats).mean())}
 

@@ -13,6 +13,7 @@ import tg2hdl
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.macs import count_macs
 from tg2hdl.report.facts import gather_facts
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 
 RNG = np.random.default_rng(4)
 
@@ -73,11 +74,11 @@ def coded_network(path: Path) -> None:
 
 
 def test_a_file_whose_biases_saturate_channels(tmp_path: Path) -> None:
-    ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
     path = tmp_path / "net.onnx"
     coded_network(path)
     accelerator = tg2hdl.compile(path, multipliers=4)
-    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = runtime_session(path)
     for _ in range(3):
         x = RNG.integers(-128, 128, (1, 2, 6, 6)).astype(np.int8)
         (expected,) = session.run(None, {"x": x})

@@ -12,6 +12,7 @@ import pytest
 
 import tg2hdl
 from tg2hdl.accelerator import Accelerator
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.choose import with_ring
@@ -91,7 +92,7 @@ class Net:
         opsets = [onnx.helper.make_opsetid("", 17)]
         onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
         self.x = rng.integers(-128, 128, (1, *shape)).astype(np.int8)
-        session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+        session = runtime_session(path)
         (self.expected,) = session.run(None, {"x": self.x})
 
     def compiled(self, multipliers: int, schedule: str = "auto") -> Accelerator:

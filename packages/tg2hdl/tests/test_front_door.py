@@ -16,6 +16,7 @@ import tg2hdl  # noqa: E402
 from tg2hdl.cli import cli  # noqa: E402
 from tg2hdl_backend.testing.onnx_cases import Opened, load_cases, run_case  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import write  # noqa: E402
+from tg2hdl_backend.testing.onnx_runtime import runtime_session  # noqa: E402
 
 F = np.float32
 RNG = np.random.default_rng(11)
@@ -30,7 +31,7 @@ def node(kind: str, inputs: list[str], output: str, **attributes: object) -> onn
 def runtime(path: Path, **inputs: np.ndarray) -> np.ndarray:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = runtime_session(str(path), options)
     return session.run(None, inputs)[0]
 
 

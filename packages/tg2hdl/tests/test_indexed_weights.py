@@ -9,6 +9,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
@@ -97,7 +98,7 @@ def graph(nodes, shape, constants):
 
 def check_with_onnxruntime(model, x, path, **options):
     onnx.save(model, path)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = runtime_session(model.SerializeToString())
     accelerator = tg2hdl.compile(path, x, **options)
     np.testing.assert_allclose(accelerator.golden(x), session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
+
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 quantization = pytest.importorskip("onnxruntime.quantization", reason="it writes the files")
@@ -109,7 +111,7 @@ def quantized(
 def runtime(path: Path, x: np.ndarray) -> np.ndarray:
     options = ort.SessionOptions()
     options.add_session_config_entry("session.qdqisint8allowed", "1")
-    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    return runtime_session(path, options).run(None, {"x": x})[0]
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
@@ -151,7 +153,7 @@ def test_means_are_scaled_as_onnx_runtime_rounds_the_scale(tmp_path: Path) -> No
     node = onnx.helper.make_node("GlobalAveragePool", ["d"], ["r"])
     q = tg2hdl.integer_model(between_quantizers(tmp_path / "mean.onnx", node, [400, 2, 3, 4]))
     x = np.random.default_rng(0).integers(0, 256, (400, 2, 3, 4)).astype(np.uint8)
-    expected = ort.InferenceSession(tmp_path / "mean.onnx").run(None, {"x": x})[0]
+    expected = runtime_session(tmp_path / "mean.onnx").run(None, {"x": x})[0]
     assert q.report.is_exact
     np.testing.assert_array_equal(q.reference(x), expected)
 
@@ -173,7 +175,7 @@ def test_onnx_runtime_has_no_integer_sums_for_these(tmp_path: Path, operator: st
     )
     options = ort.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-    ort.InferenceSession(tmp_path / "sum.onnx", options)
+    runtime_session(tmp_path / "sum.onnx", options)
     nodes = {n.op_type for n in onnx.load(tmp_path / "optimized.onnx").graph.node}
     # Its QLinearAveragePool adds float32 values of codes.
     assert nodes & {operator, "QLinearAveragePool"}
@@ -257,7 +259,7 @@ def test_scalar_constants_need_no_compiler(tmp_path: Path, name: str) -> None:
     node = onnx.helper.make_node("Mul", ["d", "k"], ["r"])
     between_quantizers(tmp_path / "scaled.onnx", node, [1, 8], k=np.float32(0.37))
     given = {"x": np.arange(40, 48, dtype=np.uint8)[None]}
-    expected = ort.InferenceSession(tmp_path / "scaled.onnx").run(None, given)[0].tolist()
+    expected = runtime_session(tmp_path / "scaled.onnx").run(None, given)[0].tolist()
     program = f"{WITHOUT_COMPILERS}EXPECTED = {expected}\n{SCALARS[name]}"
     environment = {"HOME": str(tmp_path), "PATH": "/nonexistent", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(

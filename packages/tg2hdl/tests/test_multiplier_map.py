@@ -10,6 +10,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
@@ -65,7 +66,7 @@ def test_products_of_a_requantization_have_the_width_of_their_ranges(tmp_path: P
     assert str(accelerator.multipliers).splitlines()[-1] == (
         "8 multipliers of 18 x 18 bits: 4 for products of at most 18 bits, 4 for wider ones"
     )
-    expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    expected = runtime_session(path).run(None, {"x": x})[0]
     np.testing.assert_array_equal(accelerator.simulate(x).output, expected)
 
 
@@ -78,7 +79,7 @@ def test_requantization_runs_beside_the_next_convolution(tmp_path: Path) -> None
     )
     products = 64 * (16 * 16 + 16 * 24 + 24 * 16)
     assert (products // 16, accelerator.predicted_cycles, serial.predicted_cycles) == (4096, 4125, 4370)
-    expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    expected = runtime_session(path).run(None, {"x": x})[0]
     result = accelerator.simulate(x)
     np.testing.assert_array_equal(result.output, expected)
     assert result.cycles.compute == accelerator.predicted_cycles

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl_backend import OnnxModel
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 from tg2hdl_ir.errors import InputError
 
 RNG = np.random.default_rng(11)
@@ -58,8 +59,8 @@ def path(tmp_path_factory):
 
 def runtime_frames(path, frames, **state):
     """Results of ONNX Runtime, which gets the state of the frame before."""
-    runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(path)
+    pytest.importorskip("onnxruntime")
+    session = runtime_session(path)
     state = {"h": np.zeros((1, SIZE), np.float32), "tail": np.zeros((1, FRAME), np.float32)} | state
     for frame in frames:
         h, score, tail, before = session.run(None, {"frame": frame, **state})
@@ -202,9 +203,9 @@ def quantized_file(path, scale):
     ],
 )
 def test_a_quantized_file_keeps_its_codes_where_they_are_the_same(tmp_path, scale, stored, reason):
-    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime")
     path = quantized_file(tmp_path / "codes.onnx", scale)
-    accelerator, session = tg2hdl.compile(path, state={"hN": "h"}), runtime.InferenceSession(path)
+    accelerator, session = tg2hdl.compile(path, state={"hN": "h"}), runtime_session(path)
     assert str(accelerator.state.tensors["h"].stored) == stored
     assert accelerator.in_float == reason
     h = np.zeros((1, 4), np.float32)

@@ -7,6 +7,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
@@ -61,7 +62,7 @@ def test_gather_and_pad_of_a_file(tmp_path):
     )
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     onnx.save(model, tmp_path / "m.onnx")
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = runtime_session(model.SerializeToString())
     (expected,) = session.run(None, {"i": IDS})
     accelerator = tg2hdl.compile(tmp_path / "m.onnx", IDS)
     np.testing.assert_array_equal(accelerator.golden(IDS), expected)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
+
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 
@@ -113,7 +115,7 @@ def test_float_constants_between_quantizers(kind: str, tmp_path: Path) -> None:
     for seed in range(6):
         rng = np.random.default_rng([KINDS.index(kind), seed])
         shape, steps = random_file(rng, kind, path)
-        session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session = runtime_session(path, options)
         accelerator = tg2hdl.compile(path, np.zeros(shape, F))
         for x in (np.full(shape, steps[-1]), *(rng.choice(steps, shape) for _ in range(6))):
             (wanted,) = session.run(None, {"x": x})
@@ -127,7 +129,7 @@ def test_a_constant_beside_an_input_is_a_product_and_a_shift(tmp_path: Path) -> 
     accelerator = tg2hdl.compile(path, np.zeros(shape, F))
     assert accelerator.in_float == ()
     x = np.random.default_rng(5).choice(steps, shape)
-    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = runtime_session(path)
     np.testing.assert_array_equal(accelerator.simulate(x).output, session.run(None, {"x": x})[0])
 
 
@@ -206,7 +208,7 @@ def test_a_weighted_sum_of_codes_has_all_bits_of_its_weights(tmp_path: Path) -> 
     )
     x = np.random.default_rng(3).normal(size=(500, 1, 1, 1, 4)).astype(np.float32)
     accelerator = tg2hdl.compile(path, x[0])
-    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = runtime_session(path)
     for sample in x:
         np.testing.assert_array_equal(accelerator.golden(sample), session.run(None, {"x": sample})[0])
 
@@ -242,7 +244,7 @@ def test_constants_beside_codes_of_16_bits(tmp_path: Path, kind: str) -> None:
     )
     x = rng.uniform(-0.5, 1, (1, 40)).astype(np.float32)
     found = tg2hdl.compile(path, x).golden(x)
-    expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    expected = runtime_session(path).run(None, {"x": x})[0]
     np.testing.assert_array_equal(found, expected)
 
 
@@ -267,5 +269,5 @@ def test_a_computed_constant_has_the_float32_bits_of_the_file(tmp_path: Path) ->
         onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path
     )
     x = np.array([-2.5, -1, 0.5, 1, 2], np.float32)
-    expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    expected = runtime_session(path).run(None, {"x": x})[0]
     np.testing.assert_allclose(tg2hdl.compile(path, x).golden(x), expected, rtol=4e-7)

@@ -9,6 +9,7 @@ import pytest
 from tinygrad import Tensor, nn
 
 import tg2hdl
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import evaluate_nodes
 
@@ -405,7 +406,7 @@ def test_bias_correction_takes_the_mean_error_of_each_channel_away() -> None:
 
 
 def test_a_layer_rounds_as_onnxruntime_does() -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime")
     helper = pytest.importorskip("onnx").helper
     samples = RNG.normal(size=(400, 12)).astype(np.float32)
     hidden = Tensor(RNG.normal(size=(16, 6)).astype(np.float32))
@@ -449,7 +450,7 @@ def test_a_layer_rounds_as_onnxruntime_does() -> None:
         opset_imports=[helper.make_opsetid("", 17)],
         ir_version=8,
     )
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = runtime_session(proto.SerializeToString())
     integers = np.concatenate([q.quantize_input(s)[0] for s in samples])
     expected = session.run(None, {"x": integers})[0]
     stored = next(

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
+
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 
@@ -53,7 +55,7 @@ def samples(folder: Path) -> np.ndarray:
 
 
 def runtime(path: Path, x: np.ndarray) -> np.ndarray:
-    return ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    return runtime_session(path).run(None, {"x": x})[0]
 
 
 @pytest.mark.parametrize("requantization", ["multiplier", "shift"])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 
 from tg2hdl_backend.onnx import OnnxModel
+from tg2hdl_backend.testing.onnx_runtime import runtime_session
 from tg2hdl_backend.tinygrad_adapter.capture import capture
 from tg2hdl_ir.golden import evaluate_program
 
@@ -62,5 +63,4 @@ def runtime(path: Path, **inputs: Array) -> list[Any]:
 
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, inputs))
+    return list(runtime_session(path, options).run(None, inputs))

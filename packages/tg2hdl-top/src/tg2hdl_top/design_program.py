@@ -68,7 +68,9 @@ def design_program(
     arrays = () if repeats is None else plan_arrays(program, options, sequencing.memories, repeats)
     if repeats is not None and sequencer_named(options.schedule).follows:
         members = {name: array.memory.name for array in arrays for name in array.members}
-        beside = find_followers(plans, sequencing.memories, sharing, cores, members)
+        beside = find_followers(
+            plans, sequencing.memories, sharing, cores, members, also_unplanned=notes is None
+        )
         followed = replace(sequencing.plan, followers=tuple(beside.delays.items()))
         sequencing = replace(sequencing, plan=followed, memories=tuple(beside.memories))
     check_timeline(sequencing.plan, plans, sequencing.memories, sharing)

@@ -39,7 +39,11 @@ class MemoryKind(ABC):
 
     def read_ports(self, use: MemoryUse, family: FamilyDef) -> int:
         """Read ports that the memory may have; unless a kind says otherwise, every port is a copy."""
-        return family.memory.read_ports(use.bits)
+        figures = family.memory
+        ports = figures.read_ports(use.bits)
+        # Nothing is written to a ROM, so that both ports of a block read it.
+        both = use.role.is_rom and figures.dual_bits and figures.lut_bits < use.bits <= figures.block_bits
+        return 2 * ports if both else ports
 
     def pieces(self, use: MemoryUse, family: FamilyDef, ports: int) -> tuple[Piece, ...]:
         """Arrays that the memory is built of with so many read ports."""

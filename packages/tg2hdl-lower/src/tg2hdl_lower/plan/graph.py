@@ -11,7 +11,7 @@ from tg2hdl_ir.golden.kernel import scalar
 from tg2hdl_ir.nodes import IROp, IRValue, IRVariable, LoopIR
 from tg2hdl_lower.plan.node import Node
 
-__all__ = ["LeafPlan", "NodeGraph", "bound_value"]
+__all__ = ["LeafPlan", "NodeGraph", "bound_value", "variables_of"]
 
 _N = TypeVar("_N", bound=Node)
 _M = TypeVar("_M", bound=Node)
@@ -64,7 +64,7 @@ def bound_value(bound: int | IRValue, variables: Mapping[str, int]) -> int:
     """
     if isinstance(bound, int):
         return bound
-    for variable in _variables(bound):
+    for variable in variables_of(bound):
         if variable.name not in variables:
             raise InputError(
                 f"variable {variable.name!r} has no value",
@@ -73,7 +73,8 @@ def bound_value(bound: int | IRValue, variables: Mapping[str, int]) -> int:
     return scalar(bound, variables)
 
 
-def _variables(value: IRValue) -> list[IRVariable]:
+def variables_of(value: int | IRValue) -> list[IRVariable]:
+    """Run-time variables of a bound."""
     if isinstance(value, IRVariable):
         return [value]
-    return [v for s in value.srcs for v in _variables(s)] if isinstance(value, IROp) else []
+    return [v for s in value.srcs for v in variables_of(s)] if isinstance(value, IROp) else []

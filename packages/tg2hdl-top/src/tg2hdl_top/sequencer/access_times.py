@@ -5,8 +5,10 @@ All times are clock cycles after the kernel's start pulse, found by going throug
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,18 +16,31 @@ import numpy.typing as npt
 
 from tg2hdl_lower.plan import HardwarePlan, LeafPlan
 from tg2hdl_lower.plan.accesses import Load, Replay, Store
+from tg2hdl_lower.plan.graph import bound_value, variables_of
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import DesignProduct, SharedUnitOp
 from tg2hdl_lower.plan.registers import RegisterWrite
 from tg2hdl_top.sequencer.step_values import StepValues, steps_of
 
-__all__ = ["NEVER", "AccessTimes", "Interval", "WordTimes", "access_times"]
+__all__ = [
+    "MOST_CASES",
+    "NEVER",
+    "AccessTimes",
+    "Interval",
+    "WordTimes",
+    "access_times",
+    "bounds_of",
+    "cases_of",
+]
 
 NEVER = 1 << 60
 """Time of the first access to a word without any; that of its last one is the negative of it."""
 
 _FIRST_STEP = 1
 """Cycles from the start pulse to the first step."""
+
+MOST_CASES = 1 << 10
+"""Values of run-time variables up to which kernels with run-time bounds are gone through."""
 
 _Array = npt.NDArray[Any]
 
@@ -72,6 +87,30 @@ class WordTimes:
         np.maximum(self.last, late, out=self.last)
 
 
+def bounds_of(plan: HardwarePlan, variables: Mapping[str, int]) -> tuple[int, ...]:
+    """Iterations of the loops of a kernel, for values of its run-time variables."""
+    return tuple(bound_value(loop.bound, variables) for loop in plan.kernel.loop_tree.walk())
+
+
+def cases_of(plans: Sequence[HardwarePlan]) -> list[dict[str, int]] | None:
+    """Values of run-time variables, one for each of the combinations of loop bounds that kernels may have.
+
+    Returns
+    -------
+    list of dict of str to int, or None
+        A single empty one for constant bounds, None for more than `MOST_CASES` values.
+    """
+    bounds = [loop.bound for plan in plans for loop in plan.kernel.loop_tree.walk()]
+    used = {v.name: range(v.low, v.high + 1) for bound in bounds for v in variables_of(bound)}
+    if math.prod(map(len, used.values())) > MOST_CASES:
+        return None
+    found: dict[tuple[tuple[int, ...], ...], dict[str, int]] = {}
+    for values in product(*used.values()):
+        case = dict(zip(used, values, strict=True))
+        found[tuple(bounds_of(plan, case) for plan in plans)] = case
+    return list(found.values())
+
+
 @dataclass(frozen=True, eq=False)
 class AccessTimes:
     """Times of a kernel's accesses.
@@ -97,21 +136,28 @@ class AccessTimes:
     shared: dict[str, Interval] = field(default_factory=dict)
 
 
-def access_times(plan: HardwarePlan, sampled: Mapping[int, Interval]) -> AccessTimes:
-    """Go through all steps of a kernel with constant loop bounds.
+def access_times(
+    plan: HardwarePlan, sampled: Mapping[int, Interval], variables: Mapping[str, int] | None = None
+) -> AccessTimes:
+    """Go through all steps of a kernel.
 
     Parameters
     ----------
     sampled : mapping of int to Interval
         Cycles from an address at the memory of a buffer until the memory takes the word; see `MemoryKind.sampled`.
+    variables : mapping of str to int, optional
+        Values of the run-time variables of its loop bounds.
     """
-    return _Enumeration(plan, sampled).run()
+    return _Enumeration(plan, sampled, dict(variables or {})).run()
 
 
 class _Enumeration:
-    def __init__(self, plan: HardwarePlan, sampled: Mapping[int, Interval]) -> None:
+    def __init__(
+        self, plan: HardwarePlan, sampled: Mapping[int, Interval], variables: dict[str, int]
+    ) -> None:
         self.plan = plan
         self.sampled = sampled
+        self.variables = variables
         words = {buffer: layout.words for buffer, layout in plan.layouts.items()}
         loads = {load.buffer for load in plan.live() if isinstance(load, Load)}
         stores = {store.buffer for store in plan.live() if isinstance(store, Store)}
@@ -123,14 +169,16 @@ class _Enumeration:
 
     def run(self) -> AccessTimes:
         for leaf in self.plan.leaves:
-            for steps in steps_of(self.plan, leaf):
+            for steps in steps_of(self.plan, leaf, self.variables):
                 self._leaf(leaf, steps)
         for load in self._run_constant_loads():
             port = load.buffer, self.plan.placement(load.number).port
-            self.ports[port] = _joined(self.ports.get(port), Interval(0, self.plan.cycles() - 1))
+            self.ports[port] = _joined(
+                self.ports.get(port), Interval(0, self.plan.cycles(self.variables) - 1)
+            )
             self._used_all_along(load)
         return AccessTimes(
-            self.plan.cycles(),
+            self.plan.cycles(self.variables),
             self.reads,
             self.writes,
             self.ports,
@@ -208,8 +256,8 @@ class _Enumeration:
                 continue
             at = plan.placement(user.number)
             used = at.stage if user.takes_operands_late else at.issue
-            steps = Interval(_FIRST_STEP, _FIRST_STEP + (plan.steps() - 1) * plan.ii)
-            yield Interval(0, plan.cycles()) if isinstance(user, Replay) else steps.after(used)
+            steps = Interval(_FIRST_STEP, _FIRST_STEP + (plan.steps(self.variables) - 1) * plan.ii)
+            yield Interval(0, plan.cycles(self.variables)) if isinstance(user, Replay) else steps.after(used)
 
 
 def _operands(node: Node) -> tuple[int, ...]:

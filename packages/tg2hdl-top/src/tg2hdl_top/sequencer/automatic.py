@@ -30,11 +30,12 @@ class AutomaticSequencer(OverlapSequencer):
         serial = Arrangement(SequencerPlan("serial"), tuple(memories))
         if sharing.cores:
             return serial
-        found = find_followers(plans, memories, sharing)
+        at_run_time = any(plan.kernel.variables for plan in plans)
+        found = find_followers(plans, memories, sharing, also_unplanned=at_run_time)
         serial = Arrangement(
             SequencerPlan("serial", followers=tuple(found.delays.items())), tuple(found.memories)
         )
-        if any(plan.kernel.variables for plan in plans):
+        if at_run_time:
             return serial
         total = sequencer_named("serial").predict([plan.cycles() for plan in plans], serial.plan).latency
         least = most_cycles("fixed starts", total)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
-from tg2hdl_top.sequencer.access_times import AccessTimes
+from tg2hdl_top.sequencer.access_times import MOST_CASES, AccessTimes, cases_of
 from tg2hdl_top.sequencer.banks import least_banks
 from tg2hdl_top.sequencer.base import Timeline, sequencer_named
 from tg2hdl_top.sequencer.ledgers import row_ledgers
@@ -55,13 +55,38 @@ def check_timeline(
                 hint="correct its arrange()",
             )
         return
-    cycles = [each.cycles({v.name: v.high for v in each.kernel.variables}) for each in plans]
-    timeline = sequencer_named(plan.policy).predict(cycles, plan)
+    longest = {v.name: v.high for each in plans for v in each.kernel.variables}
+    timeline = _timeline(plan, plans, longest)
     if not plan.interval and all(end <= start for (_, end), (start, _) in pairwise(_runs(timeline))):
         return
-    # Kernels without fixed times, whose loops have run-time bounds, never meet another one.
     kernels = range(len(plans)) if plan.interval else sorted(_meeting(timeline))
-    times = times_by_kernel(plans, memories, kernels)
+    cases = cases_of([plans[kernel] for kernel in kernels])
+    if cases is None:
+        raise PluginError(
+            f"sequencer {plan.policy!r} lets kernels meet whose loop bounds have more than {MOST_CASES:,} values",
+            hint='correct its arrange() or predict(); schedule="serial" runs one kernel after the other',
+        )
+    for case in cases:
+        _check_case(plan, plans, memories, sharing, arrays, kernels, longest | case)
+
+
+def _timeline(plan: SequencerPlan, plans: Sequence[HardwarePlan], variables: Mapping[str, int]) -> Timeline:
+    cycles = [each.cycles(dict(variables)) for each in plans]
+    return sequencer_named(plan.policy).predict(cycles, plan)
+
+
+def _check_case(
+    plan: SequencerPlan,
+    plans: Sequence[HardwarePlan],
+    memories: Sequence[MemoryPlan],
+    sharing: Sharing,
+    arrays: Sequence[MemoryArray],
+    kernels: Collection[int],
+    variables: Mapping[str, int],
+) -> None:
+    """The same for values of the run-time variables, and some kernels that meet."""
+    timeline = _timeline(plan, plans, variables)
+    times = times_by_kernel(plans, memories, kernels, variables)
     found = _hazard(timeline, times, memories) or _conflict(plan, timeline, times, memories, sharing, arrays)
     if found:
         kernel, reason = found

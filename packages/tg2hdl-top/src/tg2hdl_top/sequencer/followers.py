@@ -1,4 +1,8 @@
-"""Kernels that overlap with the one before them, in a design whose kernels otherwise run one after the other."""
+"""Kernels that overlap with the one before them, in a design whose kernels otherwise run one after the other.
+
+Some were planned for it, at the pace of the other.  Others happen to read words in the order in which they are written,
+and need neither hardware nor ports of the other; loop bounds may then be known at run time only.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.choose import with_ports
 from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan
-from tg2hdl_top.sequencer.access_times import AccessTimes
+from tg2hdl_top.sequencer.access_times import AccessTimes, cases_of
 from tg2hdl_top.sequencer.offsets import least_distance, times_of
 from tg2hdl_top.sequencer.plan import Sharing
 from tg2hdl_top.sequencer.rings import ROUNDS, Pair, with_rings
@@ -20,6 +24,8 @@ __all__ = ["Followers", "find_followers"]
 
 _LEAST = 2
 """Cycles from the start of a run to that of the following one, whose core is then known."""
+_MOST_STEPS = 1 << 22
+"""Steps of two kernels, for all values of their loop bounds, up to which their accesses are enumerated."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ def find_followers(
     sharing: Sharing,
     cores: Sequence[int] | None = None,
     arrays: Mapping[str, str] | None = None,
+    *,
+    also_unplanned: bool = False,
 ) -> Followers:
     """Find the kernels that were planned to follow and may.
 
@@ -53,6 +61,8 @@ def find_followers(
         Core of each run, where some run several times.
     arrays : mapping of str to str, optional
         Array of each memory that is a region of one.
+    also_unplanned : bool
+        Whether other kernels follow too, where that takes neither a change of their plan nor a port.
     """
     cores = list(range(len(plans)) if cores is None else cores)
     found = _found(plans, list(memories), sharing, cores, arrays or {})
@@ -61,7 +71,35 @@ def find_followers(
         before, found = found, _found(plans, found.memories, sharing, cores, arrays or {})
         if found.delays == before.delays:
             break
+    if also_unplanned:
+        found.delays.update(_unplanned(plans, found, sharing, cores, arrays or {}))
     return found
+
+
+def _unplanned(
+    plans: Sequence[HardwarePlan],
+    found: Followers,
+    sharing: Sharing,
+    cores: list[int],
+    arrays: Mapping[str, str],
+) -> dict[int, int]:
+    """Delays of the kernels, none of a pair that is known, that save the most cycles together."""
+    taken = {number - offset for number in found.delays for offset in (0, 1)}
+    gains: dict[int, tuple[float, int]] = {}
+    for number in range(1, len(plans)):
+        if cores[number] == cores[number - 1] or {number - 1, number} & taken:
+            continue
+        pair = _Pair(number, plans, found.memories, arrays, is_single=False)
+        gain = pair.gain(sharing)
+        if gain is not None:
+            gains[number] = gain
+    # Most cycles saved by pairs up to a kernel, each of which is in one at most.
+    best: list[tuple[float, tuple[int, ...]]] = [(0, ())] * 2
+    for number in range(1, len(plans)):
+        saved, chosen = best[-2]
+        option = (saved + gains[number][0], (*chosen, number)) if number in gains else best[-1]
+        best.append(max(best[-1], option, key=lambda each: each[0]))
+    return {number: gains[number][1] for number in best[-1][1]}
 
 
 def _found(
@@ -138,14 +176,38 @@ class _Pair:
                 return None
         return least
 
-    def times(self) -> tuple[AccessTimes, AccessTimes]:
+    def gain(self, sharing: Sharing) -> tuple[float, int] | None:
+        """Cycles that a start beside the first kernel saves on average, and its delay; None where it may not be.
+
+        For all run-time loop bounds; nothing is changed for it.
+        """
+        pair = self.plans[self.number - 1 : self.number + 1]
+        pools = [
+            set(sharing.of({use.pool: 0 for use in (*plan.products, *plan.shared_units)})) for plan in pair
+        ]
+        cases = None if pools[0] & pools[1] else cases_of(pair)
+        if cases is None or sum(plan.steps(case) for plan in pair for case in cases) > _MOST_STEPS:
+            return None
+        delay, first_cycles = 0, []
+        for case in cases:
+            first, second = self.times(case)
+            least = self.delay(first, second, sharing)
+            if least is None or self.changed:
+                return None
+            delay = max(delay, least)
+            first_cycles.append(first.cycles)
+        saved = [cycles - delay for cycles in first_cycles]
+        # While the second kernel waits, the first one runs.
+        return (sum(saved) / len(saved), delay) if min(saved) > 0 else None
+
+    def times(self, variables: Mapping[str, int] | None = None) -> tuple[AccessTimes, AccessTimes]:
         """Accesses of both kernels."""
         kernels = (self.number - 1, self.number)
         mine = [
             replace(m, slots=tuple((kernels.index(k), b) for k, b in m.slots if k in kernels))
             for m in self.memories
         ]
-        first, second = times_of([self.plans[n] for n in kernels], mine)
+        first, second = times_of([self.plans[n] for n in kernels], mine, variables)
         return first, second
 
     def _routed(self, at: int, memory: MemoryPlan, taken: set[int], second: AccessTimes) -> bool:

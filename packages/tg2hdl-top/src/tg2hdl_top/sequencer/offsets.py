@@ -12,7 +12,14 @@ from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.choose import with_ports
 from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
-from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes, Interval, WordTimes, access_times
+from tg2hdl_top.sequencer.access_times import (
+    NEVER,
+    AccessTimes,
+    Interval,
+    WordTimes,
+    access_times,
+    bounds_of,
+)
 from tg2hdl_top.sequencer.plan import Sharing, read_use, write_use
 
 __all__ = [
@@ -53,28 +60,37 @@ class Offsets:
     memories: list[MemoryPlan] = field(default_factory=list)
 
 
-def times_of(plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan]) -> list[AccessTimes]:
-    """Access times of every kernel of a design."""
-    return [*times_by_kernel(plans, memories, range(len(plans))).values()]
+def times_of(
+    plans: Sequence[HardwarePlan],
+    memories: Sequence[MemoryPlan],
+    variables: Mapping[str, int] | None = None,
+) -> list[AccessTimes]:
+    """Access times of every kernel of a design, for values of its run-time variables."""
+    return [*times_by_kernel(plans, memories, range(len(plans)), variables).values()]
 
 
 def times_by_kernel(
-    plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], kernels: Iterable[int]
+    plans: Sequence[HardwarePlan],
+    memories: Sequence[MemoryPlan],
+    kernels: Iterable[int],
+    variables: Mapping[str, int] | None = None,
 ) -> dict[int, AccessTimes]:
-    """Access times of some kernels of a design, whose loops have no run-time bounds."""
+    """Access times of some kernels of a design, for values of its run-time variables."""
     sampled: list[dict[int, Interval]] = [{} for _ in plans]
     for memory in memories:
         cycles = Interval(*kind_named(memory.kind).sampled(memory))
         for kernel, buffer in memory.slots:
             sampled[kernel][buffer] = cycles
-    return {kernel: _times_of(plans[kernel], sampled[kernel]) for kernel in kernels}
+    return {kernel: _times_of(plans[kernel], sampled[kernel], variables or {}) for kernel in kernels}
 
 
-def _times_of(plan: HardwarePlan, sampled: dict[int, Interval]) -> AccessTimes:
+def _times_of(plan: HardwarePlan, sampled: dict[int, Interval], variables: Mapping[str, int]) -> AccessTimes:
     """Times of a plan, kept while its program is planned: every trial of another kernel needs them again."""
-    key = id(plan), tuple(sorted(sampled.items()))
+    used = {v.name: variables[v.name] for v in plan.kernel.variables if v.name in variables}
+    bounds = bounds_of(plan, used)
+    key = id(plan), tuple(sorted(sampled.items())), bounds
     if key not in _known:
-        _known[key] = plan, access_times(plan, sampled)
+        _known[key] = plan, access_times(plan, sampled, used)
         if len(_known) > _KEPT:
             _known.popitem(last=False)
     return _known[key][1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -15,6 +15,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRCounter, LoopIR
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.plan import HardwarePlan, LeafPlan
+from tg2hdl_lower.plan.graph import bound_value
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import ConstantProduct, Operation
 from tg2hdl_lower.plan.values import (
@@ -35,16 +36,25 @@ _CHUNK = 1 << 18
 _Array = npt.NDArray[Any]
 
 
-def steps_of(plan: HardwarePlan, leaf: LeafPlan) -> Iterator[StepValues]:
-    """The steps of a leaf in order, some at a time; all loop bounds must be constant."""
-    bounds = [_bound(loop) for loop in leaf.path]
+def steps_of(
+    plan: HardwarePlan, leaf: LeafPlan, variables: Mapping[str, int] | None = None
+) -> Iterator[StepValues]:
+    """The steps of a leaf in order, some at a time.
+
+    Parameters
+    ----------
+    variables : mapping of str to int, optional
+        Values of the run-time variables of loop bounds.
+    """
+    variables = variables or {}
+    bounds = [bound_value(loop.bound, variables) for loop in leaf.path]
     total = math.prod(bounds)
     parents = (plan.kernel.loop_tree, *leaf.path)
     before = 0
     for parent, loop in zip(parents, leaf.path, strict=False):
         # Where a core checks both ends of windows, the loops of its leaves are those of another kernel.
-        before += sum(_steps(child) for child in _loops_before(loop, parent.loops))
-    periods = [_steps(loop) // _bound(loop) for loop in leaf.path]
+        before += sum(_steps(child, variables) for child in _loops_before(loop, parent.loops))
+    periods = [_steps(loop, variables) // bound for loop, bound in zip(leaf.path, bounds, strict=True)]
     for first in range(0, total, _CHUNK):
         numbers = np.arange(first, min(first + _CHUNK, total), dtype=np.int64)
         digits = np.unravel_index(numbers, bounds) if bounds else ()
@@ -67,14 +77,9 @@ def _axis(loop: LoopIR) -> int:
     return loop.counter.axis
 
 
-def _bound(loop: LoopIR) -> int:
-    assert isinstance(loop.bound, int), "kernels with run-time bounds have no fixed times"
-    return loop.bound
-
-
-def _steps(loop: LoopIR) -> int:
-    inner = sum(map(_steps, loop.loops)) if loop.loops else 1
-    return _bound(loop) * inner
+def _steps(loop: LoopIR, variables: Mapping[str, int]) -> int:
+    inner = sum(_steps(child, variables) for child in loop.loops) if loop.loops else 1
+    return bound_value(loop.bound, variables) * inner
 
 
 class StepValues:

@@ -44,6 +44,17 @@ def test_kernels_without_weights_have_the_lines_of_their_reductions():
     assert layers[-1].startswith(f"matmul (test_layers.py:{line + 2})")
 
 
+def test_a_line_of_several_ops_is_named_once():
+    def model(x):
+        return (x.sum(-1) * 3).abs()
+
+    line = model.__code__.co_firstlineno + 1
+    (kernel,) = tg2hdl.compile(model, np.zeros((2, 4), np.int32)).kernels
+    assert kernel.layer.endswith(f" (test_layers.py:{line})")
+    assert kernel.layer.count("test_layers.py") == 1
+    assert {"sum", "abs"} <= set(kernel.layer.partition(" (")[0].split(", "))
+
+
 def test_reductions_in_any_order_have_no_line():
     def model(a, b):
         return (a + 1).sum(1), (b + 2).sum(1)

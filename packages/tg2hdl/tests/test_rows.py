@@ -10,6 +10,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl_backend.stream_runner import packets_on
+from tg2hdl_top import Design
 
 ROWS = tg2hdl.CompileOptions(ports=("axi-stream",), schedule="rows", multipliers=4)
 RNG = np.random.default_rng(5)
@@ -72,3 +73,14 @@ def test_the_command_refuses_what_has_no_rows(tmp_path):
     result = CliRunner().invoke(cli, [*arguments, "-o", str(tmp_path / "out")])
     assert result.exit_code == 1
     assert "through the port axi-stream only" in str(result.exception)
+
+
+def test_the_command_says_how_often_a_result_comes(tmp_path):
+    model = "def model(x): return x[:, :, 1:] + x[:, :, :-1]\n"
+    (tmp_path / "model.py").write_text(model)
+    arguments = ["compile", str(tmp_path / "model.py"), "--input", "int16:1x8x9", "--schedule", "rows"]
+    result = CliRunner().invoke(cli, [*arguments, "--port", "axi-stream", "-o", str(tmp_path / "out")])
+    assert result.exit_code == 0
+    design = Design.load(tmp_path / "out" / "model.json")
+    interval = design.timeline().interval
+    assert f"{design.predicted_cycles():,} cycles from start to done, {interval:,} from one result" in result.output

@@ -97,8 +97,17 @@ class Origins:
                 alone = self.ops.get((uop.op, scalar_dtype(uop)), ())
                 if len(alone) == 1:
                     names[alone[0]] = None
-            found.append(", ".join(names))
+            found.append(_joined(names))
         return found
+
+
+def _joined(makers: Iterable[str]) -> str:
+    """Makers such as ``conv2d (model.py:8)``, with the place of several of one line once."""
+    places: dict[str, list[str]] = {}
+    for maker in makers:
+        name, bracket, place = maker.partition(" (")
+        places.setdefault(bracket + place, []).append(name)
+    return ", ".join(", ".join(names) + place for place, names in places.items())
 
 
 def origins_of(tensors: Iterable[Tensor]) -> Origins:

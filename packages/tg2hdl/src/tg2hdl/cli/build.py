@@ -83,9 +83,7 @@ def build(
             model_options["memory"] = replace(memory, clock=clock)  # type: ignore[type-var]
     with stage(progress, f"compiling {model_options['model']}"):
         file, _, accelerator = compile_file(**model_options)
-    console.print(
-        kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
-    )
+    console.print(kernel_table(accelerator, file.label))
     say_fit(console, accelerator, model_options["fit"])
     say_float(console, accelerator)
     folder = output_folder(output, file.label)

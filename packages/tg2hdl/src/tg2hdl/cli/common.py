@@ -311,8 +311,11 @@ def _unit(text: str) -> tuple[str, str]:
     return op, unit
 
 
-def kernel_table(accelerator: Accelerator, title: str) -> Table:
-    """Table of the planned kernels."""
+def kernel_table(accelerator: Accelerator, label: str) -> Table:
+    """Table of the planned kernels, titled by the cycles of a run and those from one result to the next."""
+    cycles, interval = accelerator.predicted_cycles, accelerator.predicted_interval
+    title = f"{label}: {cycles:,} cycles from start to done"
+    title += f", {interval:,} from one result to the next" if interval < cycles else ""
     table = Table("kernel", "layer", title=title, title_justify="left")
     for column in ("steps", "II", "cycles", "multipliers", "MACs", "cycles x mult / MAC"):
         table.add_column(column, justify="right")

@@ -79,9 +79,7 @@ def compile_command(
         file, _, accelerator = compile_file(**model_options, part=part)
         if testbench:
             check_testbenches(accelerator)
-    console.print(
-        kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
-    )
+    console.print(kernel_table(accelerator, file.label))
     for line in dict.fromkeys(f"{k.name}: {note}" for k in accelerator.kernels for note in k.notes):
         console.print(line, highlight=False)
     say_fit(console, accelerator, model_options["fit"])

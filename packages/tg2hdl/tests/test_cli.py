@@ -83,7 +83,7 @@ def test_plugins_list():
     provides = {p["distribution"]: p["provides"] for p in found["plugins"]}
     commands = provides["tg2hdl"]["tg2hdl_commands"]
     assert {"cache", "compile", "demo", "plugins", "quantize", "report", "simulate"} <= set(commands)
-    assert "timeline" in provides["tg2hdl"]["tg2hdl_report_sections"]
+    assert "model" in provides["tg2hdl"]["tg2hdl_report_sections"]
     assert "int8" in provides["tg2hdl-quant"]["tg2hdl_quantizers"]
     assert "tg2hdl-quant" in call("plugins", "list").stdout
 

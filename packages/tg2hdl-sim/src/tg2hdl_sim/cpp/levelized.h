@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOINLINE __attribute__((noinline))
+// GCC 12 takes a function whose stores have addresses of three registers for one without effects, and drops its calls.
+#define NOINLINE __attribute__((noinline, noipa))
 // Multiplexers of a small model are mostly control, which branches predict well.
 #if defined(__GNUC__) && !defined(__clang__)
 #define BRANCHES __attribute__((optimize("no-if-conversion", "no-if-conversion2", "no-ssa-phiopt")))

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
-
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 
@@ -222,7 +220,8 @@ def compared(f: File, path: Path) -> tuple[bool, int, tg2hdl.QuantizedModel]:
     model = tg2hdl.integer_model(OnnxModel(f.save(path)))
     options = ort.SessionOptions()
     options.add_session_config_entry("session.qdqisint8allowed", "1")
-    session = runtime_session(path, options)
+    # Its exact sums would turn these operators into those of uint8, for which it has no kernels.
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     shapes = {i.name: i.type.tensor_type.shape for i in f.inputs}
     limits, wrong = np.iinfo(f.kind), 0
     for _ in range(SAMPLES):

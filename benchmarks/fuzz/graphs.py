@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 
 __all__ = ["CONSTANTS", "OPSETS", "Builder", "Rejected", "TimeLimit", "Value", "run", "time_limit"]
 

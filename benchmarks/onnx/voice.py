@@ -24,7 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tg2hdl
 from tg2hdl.bench import versions
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 
 HERE = Path(__file__).parent
 RNG = np.random.default_rng(43)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parents[1] / "packages/tg2hdl/tests"))

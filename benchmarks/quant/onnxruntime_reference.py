@@ -12,7 +12,7 @@ from models import Cnn, Depthwise, LeNet5, Lstm, Mlp, Residual, Transformer
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 
 
 class _Samples(CalibrationDataReader):

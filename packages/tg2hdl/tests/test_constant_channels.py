@@ -13,7 +13,7 @@ import tg2hdl
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.macs import count_macs
 from tg2hdl.report.facts import gather_facts
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 
 RNG = np.random.default_rng(4)
 

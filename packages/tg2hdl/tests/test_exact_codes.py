@@ -13,6 +13,7 @@ ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 
 import tg2hdl  # noqa: E402
 from tg2hdl_backend import OnnxModel  # noqa: E402
+from tg2hdl_backend.onnx_runtime import runtime_session  # noqa: E402
 
 F = np.float32
 STEP, WEIGHT_STEP = F(0.035), F(0.021)
@@ -220,8 +221,7 @@ def compared(f: File, path: Path) -> tuple[bool, int, tg2hdl.QuantizedModel]:
     model = tg2hdl.integer_model(OnnxModel(f.save(path)))
     options = ort.SessionOptions()
     options.add_session_config_entry("session.qdqisint8allowed", "1")
-    # Its exact sums would turn these operators into those of uint8, for which it has no kernels.
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = runtime_session(path, options)
     shapes = {i.name: i.type.tensor_type.shape for i in f.inputs}
     limits, wrong = np.iinfo(f.kind), 0
     for _ in range(SAMPLES):

@@ -12,7 +12,7 @@ import pytest
 
 import tg2hdl
 from tg2hdl.accelerator import Accelerator
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.choose import with_ring

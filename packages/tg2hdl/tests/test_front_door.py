@@ -14,9 +14,9 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="it is the reference")
 
 import tg2hdl  # noqa: E402
 from tg2hdl.cli import cli  # noqa: E402
+from tg2hdl_backend.onnx_runtime import runtime_session  # noqa: E402
 from tg2hdl_backend.testing.onnx_cases import Opened, load_cases, run_case  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import write  # noqa: E402
-from tg2hdl_backend.testing.onnx_runtime import runtime_session  # noqa: E402
 
 F = np.float32
 RNG = np.random.default_rng(11)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")

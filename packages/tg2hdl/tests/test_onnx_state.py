@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl_backend import OnnxModel
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 from tg2hdl_ir.errors import InputError
 
 RNG = np.random.default_rng(11)

@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")

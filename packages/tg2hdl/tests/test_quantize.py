@@ -9,7 +9,7 @@ import pytest
 from tinygrad import Tensor, nn
 
 import tg2hdl
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import evaluate_nodes
 

@@ -21,6 +21,7 @@ from tg2hdl.quantization import first_samples, samples_as_declared
 from tg2hdl.quantized_model import QuantizedModel, integer_model
 from tg2hdl_backend import TensorSpec
 from tg2hdl_backend.arguments import in_input_order
+from tg2hdl_backend.onnx_runtime import runtime_session
 from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_ir.files import write_file
 from tg2hdl_quant.graph.options import QuantizeOptions
@@ -227,9 +228,7 @@ def _session(file: Path) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    # Without VNNI, x86 processors add pairs of int8 products in 16 bits, which saturate.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    return runtime_session(str(file), options)
 
 
 def _observed(proto: Any, feeds: Sequence[dict[str, Array]], seed: int, folder: Path) -> dict[str, Observed]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 
 from tg2hdl_backend.onnx import OnnxModel
-from tg2hdl_backend.testing.onnx_runtime import runtime_session
+from tg2hdl_backend.onnx_runtime import runtime_session
 from tg2hdl_backend.tinygrad_adapter.capture import capture
 from tg2hdl_ir.golden import evaluate_program
 

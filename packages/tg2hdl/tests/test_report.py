@@ -173,7 +173,7 @@ def test_the_heat_map_counts_what_the_simulation_does(schedule, tmp_path):
         first = sampled[scope, "start"].index("1") + 1
         cycles = np.arange(plan.cycles() + 2)
         predicted: dict[tuple[str, str], np.ndarray] = {}
-        for what, events in kernel_events(plan):
+        for what, events in kernel_events(plan, {}):
             predicted[what] = predicted.get(what, 0) + np.diff(events_of(plan, events, 0, cycles, {}))
         for (kind, name), expected in predicted.items():
             pattern = "step" if kind == "steps" else rf"{kind}__{name}__\d+__en"

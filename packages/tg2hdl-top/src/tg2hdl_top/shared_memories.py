@@ -196,7 +196,7 @@ class _Search:
         if tables:
             name += f", and {len(tables)} ROM{'' if len(tables) == 1 else 's'} in LUTs"
         cost = Cost(self.cycles, block_rams=blocks, tie=tie)
-        return Alternative(name, cost, f"about {luts:,.0f} LUTs more" if gone else "")
+        return Alternative(name, cost, f"about {luts:,.0f} LUTs more" if round(luts) else "")
 
     def groups(self, units: Sequence[_Unit]) -> list[list[_Unit]]:
         """Units that share a memory."""

@@ -161,9 +161,10 @@ def explain_design(
     ):
         plans = [plan for _, plan in group]
         if kernel in (None, summary.name):
-            about = tuple(d for d in design.decisions if _is_about(d, summary.name, names))
-            own = tuple(plans[0].decisions)
-            found.append(KernelExplanation(summary, len(plans), _interval(plans[0]), (*about, *own)))
+            about = [d for d in design.decisions if _is_about(d, summary.name, names)]
+            # Kernels of one name that were decided alike say so once.
+            decisions = tuple(dict.fromkeys((*about, *plans[0].decisions)))
+            found.append(KernelExplanation(summary, len(plans), _interval(plans[0]), decisions))
     return Explanation(
         design.program.name,
         design.predicted_cycles(captured.var_vals),

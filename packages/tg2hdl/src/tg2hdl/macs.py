@@ -48,7 +48,7 @@ def count_macs(kernel: KernelIR, variables: Mapping[str, int] | None = None) -> 
                 continue
             seen.add(value)
             trips = math.prod(_trips(loop.bound, variables or {}) for loop in loops)
-            total += min(math.ceil(trips * _share(cases)), _distinct(kernel, value, stored, trips))
+            total += min(math.ceil(trips * _share(cases, variables)), _distinct(kernel, value, stored, trips))
     return total
 
 
@@ -60,12 +60,12 @@ def _stores(path: tuple[LoopIR, ...]) -> Iterator[tuple[IRBufStore | IRRegStore,
             yield item, path
 
 
-def _share(cases: Cases) -> float:
+def _share(cases: Cases, variables: Mapping[str, int] | None) -> float:
     """Share of the iterations in which one of the cases holds."""
     if cases == ALWAYS:
         return 1
     conditions = list({condition for case in cases for condition, _ in case})
-    truths = evaluated(conditions)
+    truths = evaluated(conditions, variables)
     if truths is None:
         return 1
     by_condition = dict(zip(conditions, truths, strict=True))

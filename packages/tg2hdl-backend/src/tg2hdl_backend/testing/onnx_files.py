@@ -63,4 +63,36 @@ def runtime(path: Path, **inputs: Array) -> list[Any]:
 
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return list(runtime_session(path, options).run(None, inputs))
+    model = _with_unsigned_weights(onnx.load(str(path)))
+    return list(runtime_session(model.SerializeToString(), options).run(None, inputs))
+
+
+_WEIGHTS = {"MatMulInteger": (1, 3), "ConvInteger": (1, 3), "QLinearMatMul": (3, 5), "QLinearConv": (3, 5)}
+"""Inputs of the weights and of their zero point."""
+
+
+def _with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model whose constant int8 weights, and their zero points, are larger by 128: its sums are equal.
+
+    Kernels for uint8 activations and int8 weights saturate, see `runtime_session`; without optimizations its option
+    has no effect.
+    """
+    graph, typed = model.graph, onnx.shape_inference.infer_shapes(model).graph
+    types = {v.name: v.type.tensor_type.elem_type for v in (*typed.input, *typed.value_info)}
+    constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    for node in graph.node:
+        weight, zero = _WEIGHTS.get(node.op_type, (0, 0))
+        names = [*node.input, *[""] * 6]
+        values, point = constants.get(names[weight]), constants.get(names[zero], np.zeros((), np.int8))
+        if not weight or types.get(names[0]) != onnx.TensorProto.UINT8:
+            continue
+        if values is None or values.dtype != np.int8 or (names[zero] and names[zero] not in constants):
+            continue
+        for place, array in ((weight, values), (zero, point)):
+            name = f"{node.output[0]}.unsigned{place}"
+            graph.initializer.append(
+                onnx.numpy_helper.from_array((array.astype(np.int16) + 128).astype(np.uint8), name)
+            )
+            node.input.extend([""] * (place + 1 - len(node.input)))
+            node.input[place] = name
+    return model

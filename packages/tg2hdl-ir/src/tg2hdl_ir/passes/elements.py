@@ -21,7 +21,9 @@ from tg2hdl_ir.nodes import (
     IRCounter,
     IRItem,
     IROp,
+    IRRegLoad,
     IRValue,
+    IRVariable,
     KernelIR,
     LoopIR,
 )
@@ -253,9 +255,20 @@ def _starts(
     return [each.pop() for each in values] if all(len(each) == 1 for each in values) else None
 
 
-def evaluated(values: Sequence[IRValue]) -> list[np.ndarray] | None:
-    """Expressions of counters in all iterations of their loops; None where these are more than `MAX_ITERATIONS`."""
-    used = [c for c in values_below(values) if isinstance(c, IRCounter)]
+def evaluated(
+    values: Sequence[IRValue], variables: Mapping[str, int] | None = None
+) -> list[np.ndarray] | None:
+    """Expressions in all iterations of the loops of their counters.
+
+    None where these are more than `MAX_ITERATIONS`, and where data or a variable without a value decides.
+    """
+    below, variables = values_below(values), variables or {}
+    if any(isinstance(v, IRBufLoad | IRRegLoad) for v in below):
+        return None
+    inputs = tuple(v for v in below if isinstance(v, IRVariable))
+    if any(v.name not in variables for v in inputs):
+        return None
+    used = [c for c in below if isinstance(c, IRCounter)]
     bounds = [c.bound for c in used if isinstance(c.bound, int)]
     iterations = math.prod(bounds)
     if len(bounds) < len(used) or iterations > MAX_ITERATIONS:
@@ -267,7 +280,8 @@ def evaluated(values: Sequence[IRValue]) -> list[np.ndarray] | None:
     for counter in reversed(used):
         items = (LoopIR.from_items(items, counter=counter),)
     metas = tuple(BufferMeta(n, iterations, value.dtype, True) for n, value in enumerate(values))
-    found = evaluate(KernelIR(metas, number_depths(LoopIR.from_items(items)), name="iterations"), {})
+    kernel = KernelIR(metas, number_depths(LoopIR.from_items(items)), variables=inputs, name="iterations")
+    found = evaluate(kernel, {}, variables)
     return [found[n].astype(v.dtype.numpy()) for n, v in enumerate(values)]
 
 

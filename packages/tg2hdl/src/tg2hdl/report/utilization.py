@@ -78,7 +78,8 @@ def resources(accelerator: CompiledModel) -> list[Resource]:
             str(meta.idx): program.buffers[n].name
             for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)
         }
-        for (kind, what), events in kernel_events(plan):
+        variables = {**accelerator.captured.var_vals, **dict(call.values)}
+        for (kind, what), events in kernel_events(plan, variables):
             name = buffers.get(what, what) if kind in ("read", "write") else what
             if kind in ("read", "write") and name not in ports:
                 continue
@@ -90,7 +91,9 @@ def resources(accelerator: CompiledModel) -> list[Resource]:
     return sorted(found.values(), key=lambda r: order.index(r.kind))
 
 
-def kernel_events(plan: HardwarePlan) -> Iterator[tuple[tuple[str, str], Events]]:
+def kernel_events(
+    plan: HardwarePlan, variables: Mapping[str, int]
+) -> Iterator[tuple[tuple[str, str], Events]]:
     """By kind and name, or slot of the buffer: the events of a kernel."""
     counts: dict[tuple[str, str, int, int], float] = {}
     for number, leaf in enumerate(plan.leaves):
@@ -104,7 +107,7 @@ def kernel_events(plan: HardwarePlan) -> Iterator[tuple[tuple[str, str], Events]
             elif isinstance(node, Load) and node.number not in plan.run_constant:
                 key = ("read", str(node.buffer))
             elif isinstance(node, Store):
-                key, rate = ("write", str(node.buffer)), _share_of_steps(plan, number, node.buffer)
+                key, rate = ("write", str(node.buffer)), _share_of_steps(plan, number, node.buffer, variables)
             else:
                 continue
             where = (*key, number, offset)
@@ -203,7 +206,7 @@ def _size(loop: LoopIR, variables: Mapping[str, int]) -> int:
     return bound_value(loop.bound, dict(variables)) * inner
 
 
-def _share_of_steps(plan: HardwarePlan, leaf: int, buffer: int) -> float:
+def _share_of_steps(plan: HardwarePlan, leaf: int, buffer: int, variables: Mapping[str, int]) -> float:
     """Share of the steps of a leaf in which a buffer is written."""
     path = list(leaf_paths(plan.kernel.loop_tree))[leaf]
     stores = [s for s in path[-1].statements() if isinstance(s, IRBufStore) and s.buf_idx == buffer]
@@ -213,9 +216,9 @@ def _share_of_steps(plan: HardwarePlan, leaf: int, buffer: int) -> float:
     conditions = [gate for gate in gates if gate is not None]
     # Conditions on different counters are independent; the same counters are evaluated together.
     if len({_counters(gate) for gate in conditions}) == 1:
-        found = evaluated(conditions)
+        found = evaluated(conditions, variables)
         return 1.0 if found is None else float(np.logical_or.reduce(found).mean())
-    shares = [evaluated([gate]) for gate in conditions]
+    shares = [evaluated([gate], variables) for gate in conditions]
     return 1 - math.prod(1 - (1.0 if s is None else float(s[0].mean())) for s in shares)
 
 

@@ -177,6 +177,16 @@ def test_a_saved_design_keeps_its_ledgers():
             ROWS,
             "2 inputs and 1 outputs",
         ),
+        (
+            ProgramIR(
+                "twice",
+                (buffer("x", "input"), buffer("t", "temporary"), buffer("y", "output")),
+                tuple(KernelCall(elementwise("add", 1), slots) for slots in ((1, 0), (1, 0), (2, 1))),
+                (2,),
+            ),
+            ROWS,
+            "several kernels write 't'",
+        ),
     ],
 )
 def test_what_has_no_rows_is_refused(program, options, reason):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.analysis.ranges import Interval
-from tg2hdl_ir.analysis.rows import RowAccess, row_accesses
+from tg2hdl_ir.analysis.rows import RowAccess
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IRBufStore, KernelIR
 from tg2hdl_ir.passes.instrument import applied
@@ -16,6 +16,7 @@ from tg2hdl_ir.passes.rows import nest_of, with_row_loop_first, with_rows, with_
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import Layout
 from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.sequencer.ledgers import known_accesses, read_range
 
 __all__ = ["check_rows", "has_row_runs", "row_spans", "with_row_runs"]
 
@@ -52,7 +53,15 @@ def _why_not(program: ProgramIR, options: CompileOptions) -> str:
         return "a loop waits for each result"
     if any(call.kernel.variables for call in program.calls):
         return "a kernel has run-time variables"
+    if several := _written_by_several(program):
+        return f"several kernels write {program.buffers[several[0]].name!r}"
     return ""
+
+
+def _written_by_several(program: ProgramIR) -> list[int]:
+    """Buffers that more than one call writes."""
+    writers = Counter(n for call in program.calls for n in call.accesses()[1])
+    return [n for n, count in writers.items() if count > 1]
 
 
 def with_row_runs(program: ProgramIR) -> ProgramIR:
@@ -134,8 +143,9 @@ class _Order:
 
 
 def has_row_runs(program: ProgramIR) -> bool:
-    """Whether each row of each kernel is a run."""
-    return all(loop.axis_type == "rows" for call in program.calls for loop in call.kernel.loop_tree.loops)
+    """Whether each row of each kernel is a run, and one kernel writes each buffer."""
+    loops = [loop for call in program.calls for loop in call.kernel.loop_tree.loops]
+    return all(loop.axis_type == "rows" for loop in loops) and not _written_by_several(program)
 
 
 def row_spans(program: ProgramIR, number: int) -> tuple[tuple[int, int], ...]:
@@ -146,23 +156,18 @@ def row_spans(program: ProgramIR, number: int) -> tuple[tuple[int, int], ...]:
     if not written and not read:
         return ()
     depth = program.buffers[number].depth
-    ends = [[row.end for row in rows] for rows in written]
-    if any(rows is None for rows in (*written, *read)):
-        return ()
     if not read:
         # The host reads a row while the next one is written.
         (rows,) = written
         return _distinct((a.first, b.end) for a, b in zip(rows, [*rows[1:], rows[-1]], strict=True))
     spans = []
     for rows in read:
-        needed = [*accumulate((row.end for row in rows), max)]
-        firsts = [row.first if row.first < row.end else depth for row in rows]
-        kept = [*accumulate(reversed(firsts), min)][::-1]
+        kept, needed = read_range(rows, depth)
         if not written:
             # The host writes what the next row needs while a row is computed.
             needed = [*needed[1:], depth]
         else:
-            needed = [min(end for end in ends[0] if end >= n) for n in needed]
+            needed = [min(row.end for row in written[0] if row.end >= n) for n in needed]
         spans += [
             (first, max(first + 1, end)) for first, end in zip(kept, needed, strict=True) if first < depth
         ]
@@ -170,20 +175,14 @@ def row_spans(program: ProgramIR, number: int) -> tuple[tuple[int, int], ...]:
 
 
 def _rows(program: ProgramIR, number: int, *, writes: bool) -> list[list[RowAccess]]:
-    found = []
-    for call in program.calls:
-        for slot, buffer in call.slots.items():
-            kinds = call.accesses()[1 if writes else 0]
-            if buffer == number and number in kinds:
-                rows = row_accesses(call.kernel, slot, writes=writes)
-                if rows is None:
-                    raise UnsupportedError(
-                        f"data decides which elements of {program.buffers[number].name!r} a row needs",
-                        where=call.kernel.where,
-                        hint=_OTHER,
-                    )
-                found.append(rows)
-    return found
+    """Accesses of each slot of a kernel that is this buffer."""
+    name = program.buffers[number].name
+    return [
+        known_accesses(call.kernel, slot, name, writes=writes)
+        for call in program.calls
+        for slot, buffer in call.slots.items()
+        if buffer == number and number in call.accesses()[1 if writes else 0]
+    ]
 
 
 def _distinct(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from tg2hdl_ir.analysis.rows import RowAccess, row_accesses
 from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.plan import MemoryPlan
 
-__all__ = ["HOST", "Ledger", "Steps", "row_ledgers"]
+__all__ = ["HOST", "Ledger", "Steps", "known_accesses", "read_range", "row_ledgers"]
 
 HOST = -1
 """The host as a party of a ledger, in place of the number of a kernel: it moves one element at a time."""
@@ -91,6 +92,44 @@ def row_ledgers(plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan]) -
     return tuple(found)
 
 
+def known_accesses(kernel: KernelIR, slot: int, name: str, *, writes: bool) -> list[RowAccess]:
+    """Elements of a buffer that each row reads or writes, see `row_accesses`.
+
+    Parameters
+    ----------
+    name : str
+        Of the buffer, for the error.
+
+    Raises
+    ------
+    UnsupportedError
+        When data decides which elements these are.
+    """
+    found = row_accesses(kernel, slot, writes=writes)
+    if found is None:
+        raise UnsupportedError(
+            f"data decides which elements of {name!r} a row needs",
+            where=kernel.where,
+            hint='choose another schedule, such as schedule="dataflow"',
+        )
+    return found
+
+
+def read_range(rows: Sequence[RowAccess], depth: int) -> tuple[list[int], list[int]]:
+    """For each row: the first element read from it on, and the end of the elements read up to it.
+
+    Parameters
+    ----------
+    rows : sequence of RowAccess
+        Reads of each row.
+    depth : int
+        Elements of the buffer: the first element where no later row reads any.
+    """
+    firsts = [row.first if row.first < row.end else depth for row in rows]
+    kept = [*accumulate(reversed(firsts), min)][::-1]
+    return kept, [*accumulate((row.end for row in rows), max)]
+
+
 class _Buffer:
     def __init__(self, plans: Sequence[HardwarePlan], memory: MemoryPlan) -> None:
         self.plans, self.memory = plans, memory
@@ -117,15 +156,7 @@ class _Buffer:
         return found
 
     def _accesses(self, kernel: int, buffer: int, *, writes: bool) -> list[RowAccess]:
-        plan = self.plans[kernel]
-        found = row_accesses(plan.kernel, buffer, writes=writes)
-        if found is None:
-            raise UnsupportedError(
-                f"data decides which elements of {self.memory.name!r} a row needs",
-                where=plan.kernel.where,
-                hint='choose another schedule, such as schedule="dataflow"',
-            )
-        return found
+        return known_accesses(self.plans[kernel].kernel, buffer, self.memory.name, writes=writes)
 
     def _written(self, kernel: int, buffer: int) -> list[int]:
         """Elements that are there after each run."""
@@ -146,9 +177,7 @@ class _Buffer:
         self, writers: Sequence[tuple[int, int]], kernel: int, rows: Sequence[RowAccess]
     ) -> list[Ledger]:
         name, depth = self.memory.name, len(self.words)
-        needed = [*accumulate((row.end for row in rows), max)]
-        firsts = [row.first if row.first < row.end else depth for row in rows]
-        kept = [*accumulate(reversed(firsts), min)][::-1]
+        kept, needed = read_range(rows, depth)
         low = [int(self.lowest[e]) if e < depth else self.frame for e in kept]
         needed.append(depth + needed[0])
         low.append(self.frame + low[0])

@@ -16,17 +16,17 @@ from tg2hdl_ir.nodes import IRBufStore, IROp, IRRegStore, IRValue, KernelIR, Loo
 if TYPE_CHECKING:
     from tg2hdl_backend.kernel_runner import KernelRun
 
-__all__ = ["GoldenCPUDevice", "HDLDevice", "HDLProgram", "count_multiplications", "describe_run"]
+__all__ = ["GoldenCPUDevice", "HDLDevice", "HDLProgram", "describe_run"]
 
 
 def describe_run(kernel: KernelIR, run: KernelRun, variables: Mapping[str, int], multipliers: int) -> str:
     """Cycles of a run, and cycles x multipliers / multiplications: 1.0 when all are always busy."""
-    work = count_multiplications(kernel, variables)
+    work = _count_multiplications(kernel, variables)
     ratio = f", ratio {run.cycles * multipliers / work:.2f}" if work else ""
     return f"    hdl {kernel.name}: {run.cycles:,} cycles{ratio} ({run.engine})"
 
 
-def count_multiplications(kernel: KernelIR, variables: Mapping[str, int]) -> int:
+def _count_multiplications(kernel: KernelIR, variables: Mapping[str, int]) -> int:
     """Multiplications of data that one run of a kernel does; those of addresses do not count."""
     from tg2hdl_ir.golden.kernel import scalar
 

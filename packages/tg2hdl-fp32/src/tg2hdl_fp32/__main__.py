@@ -174,6 +174,18 @@ def describe(
     """Return latency, cost and accuracy of a core as text.
 
     The cost is counted in the core's netlist: registers exactly, multipliers as 18x18 blocks.
+
+    Parameters
+    ----------
+    operation : str
+        Key of `OPERATIONS`, such as ``"add"``.
+    format : Format
+    profile : str, optional
+        How many registers: ``"balanced"`` unless it is given.
+    target : str, optional
+        FPGA family whose delays decide where registers are.
+    **parameters
+        Passed to the class of the core.
     """
     built = make_core(operation, format, profile, target, **parameters)
     core = getattr(built, "core", built)

@@ -47,7 +47,18 @@ def save_carries(
     *,
     subtract: tuple[ValueLike, ValueLike] = (0, 0),
 ) -> tuple[Value, Value]:
-    """Return two values of `width` bits whose sum is that of the three, less 1 if the last is subtracted."""
+    """Return two values of `width` bits whose sum is that of the three, less 1 if the last is subtracted.
+
+    Parameters
+    ----------
+    p : Pipeline
+    values : (Value, Value, Value)
+        Shorter ones are zero-extended to `width`.
+    width : int
+        Bits; the sum is taken modulo ``2**width``.
+    subtract : (ValueLike, ValueLike), optional
+        Whether the second and the third value are subtracted.
+    """
     carries = [Value.cast(flag) for flag in subtract]
     a, *others = (Cat(value, Const(0, max(width - len(value), 0)))[:width] for value in values)
     b, c = (_invert(value, flag) for value, flag in zip(others, carries, strict=True))
@@ -58,6 +69,14 @@ def compress(p: Pipeline, names: Sequence[str], width: int) -> tuple[str, str]:
     """Reduce the values of these names to two with the same sum modulo ``2**width``; adds a cut for every two levels.
 
     Each level of logic takes three values to two. The values are changed; the names of the last two are returned.
+
+    Parameters
+    ----------
+    p : Pipeline
+    names : sequence of str
+        Values of the present stage, each of `width` bits.
+    width : int
+        Bits.
     """
     left, levels = list(names), 0
     while len(left) > 2:

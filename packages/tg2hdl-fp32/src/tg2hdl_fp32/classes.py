@@ -13,6 +13,15 @@ def begin_class(p: Pipeline, name: str, format: Format, bits: Value) -> None:
     """First step: flags of the exponent and the fraction, in two levels of logic.
 
     Sets ``p[name + "_hidden"]``, whether the exponent field is not zero, and the flags that :func:`end_class` reads.
+
+    Parameters
+    ----------
+    p : Pipeline
+    name : str
+        Prefix of the flags.
+    format : Format
+    bits : Value
+        Pattern of the operand in `format`.
     """
     fraction, field = bits[: format.fraction], bits[format.fraction : -1]
     p[f"{name}_hidden"], p[f"{name}_last"] = field.any(), field.all()
@@ -23,7 +32,17 @@ def begin_class(p: Pipeline, name: str, format: Format, bits: Value) -> None:
 
 
 def end_class(p: Pipeline, name: str, format: Format, *, subnormals: bool) -> None:
-    """Set ``_nan``, ``_signaling``, ``_inf`` and ``_zero`` of the operand; one or two levels of logic."""
+    """Set ``_nan``, ``_signaling``, ``_inf`` and ``_zero`` of the operand; one or two levels of logic.
+
+    Parameters
+    ----------
+    p : Pipeline
+    name : str
+        As given to :func:`begin_class`.
+    format : Format
+    subnormals : bool
+        Whether subnormal numbers keep their value; otherwise they are zeros.
+    """
     last, some = p[f"{name}_last"], p.wire(p[f"{name}_some"].any())
     if format.finite:
         p[f"{name}_nan"] = last & p[f"{name}_full"]

@@ -19,7 +19,16 @@ class MagnitudeOrder:
 
 
 def compare_halves(p: Pipeline, name: str, a: Value, b: Value) -> None:
-    """Compare the halves of two unsigned values; :func:`magnitude_order` joins them, in this stage or a later one."""
+    """Compare the halves of two unsigned values; :func:`magnitude_order` joins them, in this stage or a later one.
+
+    Parameters
+    ----------
+    p : Pipeline
+    name : str
+        Prefix of the four flags that are set.
+    a, b : Value
+        Of equal width.
+    """
     half = (len(a) + 1) // 2
     p[f"{name}_low_less"] = a[:half] < b[:half]
     p[f"{name}_low_equal"] = _equal_parts(a[:half], b[:half])
@@ -29,7 +38,14 @@ def compare_halves(p: Pipeline, name: str, a: Value, b: Value) -> None:
 
 
 def magnitude_order(p: Pipeline, name: str) -> MagnitudeOrder:
-    """Join the halves."""
+    """Join the halves.
+
+    Parameters
+    ----------
+    p : Pipeline
+    name : str
+        As given to :func:`compare_halves`.
+    """
     high_equal = p[f"{name}_high_equal"].all()
     less = p[f"{name}_high_less"] | high_equal & p[f"{name}_low_less"]
     return MagnitudeOrder(less, high_equal & p[f"{name}_low_equal"].all())

@@ -70,7 +70,16 @@ class Composed(ElementaryCore):
         return Cat(bits[:-1] & normal.replicate(len(bits) - 1), bits[-1])
 
     def part(self, p: Pipeline, name: str, **operands: Value) -> None:
-        """Set ``p[name]`` to the result of a core; the caller cuts after it."""
+        """Set ``p[name]`` to the result of a core; the caller cuts after it.
+
+        Parameters
+        ----------
+        p : Pipeline
+        name : str
+            Of the core in `parts`, and of the result.
+        **operands : Value
+            Patterns in the format of the core, by the names of its operands.
+        """
         core = self.parts[name]
         with p.scope(name):
             for operand, shape in zip(core.operands, core.operand_shapes(), strict=True):
@@ -83,7 +92,14 @@ class Composed(ElementaryCore):
         p[name] = result
 
     def unpacked(self, p: Pipeline, name: str) -> Unpacked:
-        """Return the fields of an operand."""
+        """Return the fields of an operand.
+
+        Parameters
+        ----------
+        p : Pipeline
+        name : str
+            Of an operand in the inner format.
+        """
         return unpack(self.format, p[name], subnormals=self.subnormals)
 
 

@@ -8,7 +8,15 @@ from .pipeline import Pipeline
 
 
 def below(value: Value, limit: int) -> Value:
-    """Return whether an unsigned value is less than `limit`, which may be anything."""
+    """Return whether an unsigned value is less than `limit`, which may be anything.
+
+    Parameters
+    ----------
+    value : Value
+        Unsigned.
+    limit : int
+        Any integer.
+    """
     if limit <= 0:
         return Const(0, 1)
     if limit >= 1 << len(value):
@@ -20,12 +28,30 @@ def below(value: Value, limit: int) -> Value:
 
 
 def at_most(value: Value, limit: int) -> Value:
-    """Return whether an unsigned value is `limit` or less."""
+    """Return whether an unsigned value is `limit` or less.
+
+    Parameters
+    ----------
+    value : Value
+        Unsigned.
+    limit : int
+        Any integer.
+    """
     return below(value, limit + 1)
 
 
 def constant_minus(p: Pipeline, constant: int, value: Value, bits: int) -> Value:
-    """Return the lowest `bits` bits of ``constant - value``."""
+    """Return the lowest `bits` bits of ``constant - value``.
+
+    Parameters
+    ----------
+    p : Pipeline
+    constant : int
+    value : Value
+        Unsigned; shorter ones are zero-extended.
+    bits : int
+        Of the result.
+    """
     carry: Value = Const(1, 1)
     result = []
     for k in range(bits):

@@ -78,7 +78,16 @@ class OfAnyFormat(ElementaryCore):
 
 
 def falling_table(format: Format, function: Callable[[int], int], binades: int) -> QuadraticTable:
-    """Return the coefficients of a function that falls from 1, for operands from 1 on in some binades."""
+    """Return the coefficients of a function that falls from 1, for operands from 1 on in some binades.
+
+    Parameters
+    ----------
+    format : Format
+    function : callable
+        Takes and returns fixed-point numbers, see `fit`.
+    binades : int
+        Octaves from 1 on that the table covers.
+    """
     wide = format.significand > 11
     index = 8 if wide else 4
     fraction = format.significand + 4
@@ -102,6 +111,13 @@ def flushes(exponent: Value, kept: Value) -> Value:
     """Return whether a result with this biased exponent of its top bit is flushed to zero.
 
     A power of two may come out just below, with all bits set; rounding carries it to the smallest normal number.
+
+    Parameters
+    ----------
+    exponent : Value
+        In two's complement; the top bit is the sign.
+    kept : Value
+        Bits of the result that rounding keeps.
     """
     return exponent[-1] | ~exponent.any() & ~kept.all()
 

@@ -46,7 +46,14 @@ class FusedSum(Core):
         p.mark_high = Cat((high == k) & near for k in range(1 << len(high)))
 
     def marker(self, p: Pipeline, width: int) -> Value:
-        """Return the mask that the decoded digits select, in a later stage."""
+        """Return the mask that the decoded digits select, in a later stage.
+
+        Parameters
+        ----------
+        p : Pipeline
+        width : int
+            Bits of the mask.
+        """
         # One-hot at `top_exponent` places below the top: the sum is not normalized beyond the smallest exponent.
         digits = len(p.mark_low)
         return Cat(p.mark_low[k % digits] & p.mark_high[k // digits] for k in reversed(range(width)))
@@ -113,7 +120,16 @@ class FusedSum(Core):
         p.cut()
 
     def make_positive(self, p: Pipeline, name: str, width: int) -> None:
-        """Set ``p.total`` and ``p.negative`` from a number ``p[name]`` of `width` bits in two's complement."""
+        """Set ``p.total`` and ``p.negative`` from a number ``p[name]`` of `width` bits in two's complement.
+
+        Parameters
+        ----------
+        p : Pipeline
+        name : str
+            Of the number.
+        width : int
+            Bits of the number, the sign included.
+        """
         p.negative = p[name][-1]
         p.total_flipped = p[name][:-1] ^ p.negative.replicate(width - 1)
         p.total_zero = Const(0, 1)

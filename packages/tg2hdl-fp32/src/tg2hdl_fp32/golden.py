@@ -26,20 +26,44 @@ def _evaluate(op: str, operands: Operands, types: Types, result: DType) -> npt.N
 
 
 def exp2(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
-    """Bits of `Exp2`."""
+    """Bits of `Exp2`.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     return _evaluate("exp2", operands, types, result)
 
 
 def log2(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
-    """Bits of `Log2`."""
+    """Bits of `Log2`.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     return _evaluate("log2", operands, types, result)
 
 
 def reciprocal(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
-    """Bits of `Reciprocal`."""
+    """Bits of `Reciprocal`.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     return _evaluate("reciprocal", operands, types, result)
 
 
 def sin(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
-    """Bits of `Sin`."""
+    """Bits of `Sin`.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     return _evaluate("sin", operands, types, result)

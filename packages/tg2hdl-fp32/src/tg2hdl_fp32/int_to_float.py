@@ -17,7 +17,24 @@ from .timing import add_delay, lut_delay
 
 
 def check_point(format: Format, width: int, point: int) -> None:
-    """Refuse a binary point for which no number has a normal float, or all but zero are too large."""
+    """Refuse a binary point for which no number has a normal float, or all but zero are too large.
+
+    Parameters
+    ----------
+    format : Format
+        Of the float.
+    width : int
+        Bits of the integer.
+    point : int
+        Places by which the integer is scaled: its value is ``n / 2**point``.
+
+    Raises
+    ------
+    FloatTypeError
+        For anything but an int.
+    FloatParameterError
+        For a point that does not suit.
+    """
     if not isinstance(point, int) or isinstance(point, bool):
         raise FloatTypeError(f"point must be an int, not {point!r}")
     low, high = -format.emax, format.bias + width - 2

@@ -1,6 +1,6 @@
 """The leading part of a product whose factors are a little wider than a multiplier block."""
 
-__all__ = ["ROWS", "low_bits", "multiply_leading", "sum_rows"]
+__all__ = ["ROWS", "low_bits", "multiply_leading"]
 
 from amaranth.hdl import Const, Mux, Value
 
@@ -66,7 +66,7 @@ def multiply_leading(
         with p.beside(start):
             multiply(p, f"{name}_right", a[la:], b[:lb], target=target)
     with p.beside(start):
-        sum_rows(p, name, len(rows))
+        _sum_rows(p, name, len(rows))
     for part, cut in (("row0", la), ("right", lb), ("high", 0)):
         value = p[f"{name}_{part}"][cut:]
         if part == "row0" and len(rows) > ROWS:
@@ -79,7 +79,7 @@ def multiply_leading(
     p.delay(add_delay(width) + lut_delay())
 
 
-def sum_rows(p: Pipeline, name: str, count: int) -> None:
+def _sum_rows(p: Pipeline, name: str, count: int) -> None:
     """Sum the values ``name_row0`` and on, each one place above the previous one, in three stages.
 
     Adds three cuts. Up to 8 rows leave one, ``name_row0``, up to 16 another, ``name_row1``, 8 places above it.

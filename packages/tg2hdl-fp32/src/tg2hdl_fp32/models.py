@@ -95,7 +95,14 @@ def _finish(format: Format, bits: Patterns, result: Array) -> Patterns:
 
 
 def exp2(bits: Patterns, format: Format = FP32) -> Patterns:
-    """Return the results of :class:`~tg2hdl_fp32.Exp2` for an array of patterns."""
+    """Return the results of :class:`~tg2hdl_fp32.Exp2` for an array of patterns.
+
+    Parameters
+    ----------
+    bits : ndarray
+        Patterns of the operands, of any shape.
+    format : Format, optional
+    """
     x = _Operand(format, bits)
     table = exp2_core.table(format)
     places = format.significand + 2
@@ -113,7 +120,14 @@ def exp2(bits: Patterns, format: Format = FP32) -> Patterns:
 
 
 def reciprocal(bits: Patterns, format: Format = FP32) -> Patterns:
-    """Return the results of :class:`~tg2hdl_fp32.Reciprocal` for an array of patterns."""
+    """Return the results of :class:`~tg2hdl_fp32.Reciprocal` for an array of patterns.
+
+    Parameters
+    ----------
+    bits : ndarray
+        Patterns of the operands, of any shape.
+    format : Format, optional
+    """
     x = _Operand(format, bits)
     table = reciprocal_core.table(format)
     significand, exponent = x.normalized(format)
@@ -127,7 +141,14 @@ def reciprocal(bits: Patterns, format: Format = FP32) -> Patterns:
 
 
 def rsqrt(bits: Patterns, format: Format = FP32) -> Patterns:
-    """Return the results of :class:`~tg2hdl_fp32.Rsqrt` for an array of patterns."""
+    """Return the results of :class:`~tg2hdl_fp32.Rsqrt` for an array of patterns.
+
+    Parameters
+    ----------
+    bits : ndarray
+        Patterns of the operands, of any shape.
+    format : Format, optional
+    """
     x = _Operand(format, bits)
     table = rsqrt_core.table(format)
     significand, exponent = x.normalized(format)
@@ -142,7 +163,14 @@ def rsqrt(bits: Patterns, format: Format = FP32) -> Patterns:
 
 
 def log2(bits: Patterns, format: Format = FP32) -> Patterns:
-    """Return the results of :class:`~tg2hdl_fp32.Log2` for an array of patterns."""
+    """Return the results of :class:`~tg2hdl_fp32.Log2` for an array of patterns.
+
+    Parameters
+    ----------
+    bits : ndarray
+        Patterns of the operands, of any shape.
+    format : Format, optional
+    """
     x = _Operand(format, bits)
     n = format.significand
     table = log2_core.table(format)
@@ -176,12 +204,26 @@ def log2(bits: Patterns, format: Format = FP32) -> Patterns:
 
 
 def sin(bits: Patterns, format: Format = FP32) -> Patterns:
-    """Return the results of :class:`~tg2hdl_fp32.Sin` for an array of patterns."""
+    """Return the results of :class:`~tg2hdl_fp32.Sin` for an array of patterns.
+
+    Parameters
+    ----------
+    bits : ndarray
+        Patterns of the operands, of any shape.
+    format : Format, optional
+    """
     return _circular(bits, format, cosine=False)
 
 
 def cos(bits: Patterns, format: Format = FP32) -> Patterns:
-    """Return the results of :class:`~tg2hdl_fp32.Cos` for an array of patterns."""
+    """Return the results of :class:`~tg2hdl_fp32.Cos` for an array of patterns.
+
+    Parameters
+    ----------
+    bits : ndarray
+        Patterns of the operands, of any shape.
+    format : Format, optional
+    """
     return _circular(bits, format, cosine=True)
 
 
@@ -225,7 +267,14 @@ def _circular(bits: Patterns, format: Format, *, cosine: bool) -> Patterns:
 
 
 def sin_turns(bits: Patterns, format: Format = FP32) -> Patterns:
-    """Return the results of :class:`~tg2hdl_fp32.SinTurns` for an array of patterns."""
+    """Return the results of :class:`~tg2hdl_fp32.SinTurns` for an array of patterns.
+
+    Parameters
+    ----------
+    bits : ndarray
+        Patterns of the operands, of any shape.
+    format : Format, optional
+    """
     x = _Operand(format, bits)
     n = format.significand
     kept = sin_turns_core.kept_bits(format)

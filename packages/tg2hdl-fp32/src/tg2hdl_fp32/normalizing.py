@@ -59,7 +59,17 @@ def normalize_operand(p: Pipeline, name: str, width: int, *, hold: str | None = 
 
 
 def normalize_unpacked(p: Pipeline, x: Unpacked, format: Format, *, subnormals: bool) -> None:
-    """Set ``p.field``, the exponent without bias, ``p.significand`` and its ``p.significand_places``, and cut."""
+    """Set ``p.field``, the exponent without bias, ``p.significand`` and its ``p.significand_places``, and cut.
+
+    Parameters
+    ----------
+    p : Pipeline
+    x : Unpacked
+        Fields of the operand.
+    format : Format
+    subnormals : bool
+        Whether they are normalized; otherwise the significand is passed on.
+    """
     p.field = (x.exponent - format.bias).as_signed()
     p.significand = x.significand
     p.significand_places = Const(0, 1)

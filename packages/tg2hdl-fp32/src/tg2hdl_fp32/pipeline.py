@@ -74,7 +74,15 @@ class Pipeline:
     # Called by a datapath.
 
     def add(self, name: str, component: Any) -> None:
-        """Add a submodule of the datapath, such as a multiplier or a table."""
+        """Add a submodule of the datapath, such as a multiplier or a table.
+
+        Parameters
+        ----------
+        name : str
+            Of the submodule; the current scope is its prefix.
+        component
+            Its registers are not counted as stages.
+        """
         self._module.submodules[self._prefix + name] = component
 
     @contextmanager
@@ -196,7 +204,15 @@ class Pipeline:
         return signal
 
     def carry(self, value: Any, birth: int) -> Any:
-        """Delay a value that belongs to stage `birth` up to the present stage."""
+        """Delay a value that belongs to stage `birth` up to the present stage.
+
+        Parameters
+        ----------
+        value
+            Of any shape, valid in stage `birth`.
+        birth : int
+            At most the present stage.
+        """
         staged = _Staged(birth, value)
         name = f"carried{len(self._values)}"
         self._values[self._prefix + name] = staged
@@ -212,7 +228,15 @@ class Pipeline:
         self._comb.append(statement)
 
     def state(self, register: Signal, value: ValueLike) -> None:
-        """Load an adopted register, whose output belongs to the present stage as `value` does, when enabled."""
+        """Load an adopted register, whose output belongs to the present stage as `value` does, when enabled.
+
+        Parameters
+        ----------
+        register : Signal
+            Returned by `adopt`.
+        value : ValueLike
+            Next value.
+        """
         self._sync.append(register.eq(value))
 
     # Called by the core.
@@ -278,6 +302,13 @@ def stages_for(segments: Sequence[float], period: float) -> int:
     """Return the smallest number of registers that keeps every stage within `period` ns.
 
     A single segment longer than that sets the limit instead.
+
+    Parameters
+    ----------
+    segments : sequence of float
+        Delays between the places where a register may be, in ns, in the order of the datapath.
+    period : float
+        In ns.
     """
     limit = max(period, *segments)
     stages, length = 0, 0.0

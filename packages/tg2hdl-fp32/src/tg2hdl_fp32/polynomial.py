@@ -105,7 +105,15 @@ class PolynomialTable:
         return min(self.delta, self.sums[k])
 
     def evaluate(self, index: int, u: int) -> int:
-        """Return the value in units of ``2**-fraction``, as the hardware computes it."""
+        """Return the value in units of ``2**-fraction``, as the hardware computes it.
+
+        Parameters
+        ----------
+        index : int
+            Row of the table.
+        u : int
+            Place in the interval of the row, in units of ``2**-delta`` of it.
+        """
         row = self.rows[index]
         result = row[-1]
         for k in reversed(range(self.degree)):
@@ -204,6 +212,20 @@ def horner(p: Pipeline, table: PolynomialTable, name: str, index: Value, u: Valu
 
     Adds the cuts of a table read, and those of a multiplication and one more for each degree; the caller cuts after
     that.
+
+    Parameters
+    ----------
+    p : Pipeline
+    table : PolynomialTable
+        Its coefficients become a ROM.
+    name : str
+        Of the result.
+    index : Value
+        Row of the table.
+    u : Value
+        Place in the interval of the row: `table.delta` bits.
+    target : str
+        FPGA family.
     """
     words = []
     for row in table.rows:

@@ -142,7 +142,21 @@ class Rom(wiring.Component):
 def lookup(
     p: Pipeline, name: str, address: Value, words: Sequence[int], width: int, *, target: str = "generic"
 ) -> None:
-    """Set ``p[name]`` to the word at `address` of the present stage; adds the two cuts of a block."""
+    """Set ``p[name]`` to the word at `address` of the present stage; adds the two cuts of a block.
+
+    Parameters
+    ----------
+    p : Pipeline
+    name : str
+    address : Value
+        Of the present stage.
+    words : sequence of int
+        Contents; their number is a power of two.
+    width : int
+        Bits of a word.
+    target : str, default "generic"
+        FPGA family; it decides the delay of a read.
+    """
     before = p.stage
     p.cut()
     # A delay of a stage of ``fast``, so that it gets the output register, without which a read takes 5 ns.

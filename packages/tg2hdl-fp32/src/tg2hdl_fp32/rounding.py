@@ -38,7 +38,15 @@ def rounds_away(rm: Value, sign: Value, odd: Value, guard: Value, sticky: Value)
 
 
 def goes_to_infinity(rm: Value, sign: Value) -> Value:
-    """Return whether an overflow of this sign gives the infinity, not the largest finite number."""
+    """Return whether an overflow of this sign gives the infinity, not the largest finite number.
+
+    Parameters
+    ----------
+    rm : Value
+        Rounding mode as RISC-V encodes it; a constant one folds.
+    sign : Value
+        Of the result.
+    """
     if isinstance(rm, Const):
         if rm.value in (RoundingMode.RNE.value, RoundingMode.RMM.value):
             return Const(1)

@@ -12,7 +12,8 @@ from math import isqrt
 from . import functions
 from .functions import PRECISION
 
-#: Center, half the width, number of terms -> coefficients.
+#: Center and half the width of the interval in units of ``2**-PRECISION``, number of terms -> coefficients,
+#: lowest first.
 Series = Callable[[int, int, int], list[int]]
 
 _ONE = 1 << PRECISION
@@ -35,7 +36,13 @@ def _exp(x: int) -> int:
 
 
 def exp2(center: int, half: int, terms: int) -> list[int]:
-    """2 to the power of x."""
+    """2 to the power of x.
+
+    Parameters
+    ----------
+    center, half, terms
+        As of `Series`.
+    """
     rate = _times(functions.log_of_2(), half)
     series = [functions.exp2(center)]
     for k in range(1, terms):
@@ -44,7 +51,13 @@ def exp2(center: int, half: int, terms: int) -> list[int]:
 
 
 def log2_slope(center: int, half: int, terms: int) -> list[int]:
-    """``log2(1 + x) / x``, on an interval without 0 inside."""
+    """``log2(1 + x) / x``, on an interval without 0 inside.
+
+    Parameters
+    ----------
+    center, half, terms
+        As of `Series`.
+    """
     ratio = _over(half, _ONE + center)
     power = _over(_ONE, functions.log_of_2())
     logarithm = [_times(functions.log(_ONE + center), power)]
@@ -58,7 +71,13 @@ def log2_slope(center: int, half: int, terms: int) -> list[int]:
 
 
 def tanh(center: int, half: int, terms: int) -> list[int]:
-    """Hyperbolic tangent, by ``y' = 1 - y**2``."""
+    """Hyperbolic tangent, by ``y' = 1 - y**2``.
+
+    Parameters
+    ----------
+    center, half, terms
+        As of `Series`.
+    """
     tail = _exp(-2 * center)
     series = [_over(_ONE - tail, _ONE + tail)]
     for k in range(terms - 1):
@@ -68,7 +87,13 @@ def tanh(center: int, half: int, terms: int) -> list[int]:
 
 
 def atan(center: int, half: int, terms: int) -> list[int]:
-    """Arc tangent, by ``y' = 1 / (1 + x**2)``."""
+    """Arc tangent, by ``y' = 1 / (1 + x**2)``.
+
+    Parameters
+    ----------
+    center, half, terms
+        As of `Series`.
+    """
     bottom = _ONE + _times(center, center)
     slopes: list[int] = []
     for k in range(terms - 1):
@@ -96,7 +121,13 @@ def _atan(x: int) -> int:
 
 
 def erf(center: int, half: int, terms: int) -> list[int]:
-    """Error function, by ``y' = g``, ``g' = -2 x g``."""
+    """Error function, by ``y' = g``, ``g' = -2 x g``.
+
+    Parameters
+    ----------
+    center, half, terms
+        As of `Series`.
+    """
     scale = _over(2 * _ONE, isqrt(functions.pi(PRECISION) << PRECISION))
     bell = _times(scale, _exp(-_times(center, center)))
     slopes = [bell]

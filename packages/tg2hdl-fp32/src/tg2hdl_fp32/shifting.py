@@ -24,12 +24,27 @@ def leading_zeros(p: Pipeline, value: Value) -> Value:
     """Count the zeros above the highest set bit; a value of zero counts as its width.
 
     The result has ``ceil(log2(width)) + 1`` bits.
+
+    Parameters
+    ----------
+    p : Pipeline
+    value : Value
+        Of any width.
     """
     return _join(p, [~bit for bit in _padded(value)])
 
 
 def count_chunks(p: Pipeline, name: str, value: Value) -> None:
-    """Begin a count of leading zeros; :func:`join_chunks` ends it, in the same stage or a later one."""
+    """Begin a count of leading zeros; :func:`join_chunks` ends it, in the same stage or a later one.
+
+    Parameters
+    ----------
+    p : Pipeline
+    name : str
+        Of the count; ``name_upper`` is set too.
+    value : Value
+        Of any width.
+    """
     padded = _padded(value)
     size = min(_CHUNK, len(padded))
     chunks = [padded[k : k + size] for k in range(0, len(padded), size)]
@@ -39,7 +54,16 @@ def count_chunks(p: Pipeline, name: str, value: Value) -> None:
 
 
 def join_chunks(p: Pipeline, name: str, width: int) -> Value:
-    """Return the leading zeros that :func:`count_chunks` began to count in a value of `width` bits."""
+    """Return the leading zeros that :func:`count_chunks` began to count in a value of `width` bits.
+
+    Parameters
+    ----------
+    p : Pipeline
+    name : str
+        As given to :func:`count_chunks`.
+    width : int
+        Bits of the value.
+    """
     size = min(_CHUNK, 1 << max(width - 1, 0).bit_length())
     bits = size.bit_length()
     joined = p[name]
@@ -76,6 +100,17 @@ def shift_left(
     """Shift left by `amount` times `unit` places within the width of `value`, one level for each bit of `amount`.
 
     The vacated bits are filled with `fill`, one bit, or zeros.
+
+    Parameters
+    ----------
+    p : Pipeline
+    value : Value
+    amount : Value
+        Unsigned.
+    unit : int, default 1
+        A power of two.
+    fill : Value, optional
+        One bit.
     """
     width = len(value)
     for k in reversed(range(len(amount))):
@@ -91,6 +126,17 @@ def shift_right_sticky_step(
     """Shift right by `places` when `bit` is set, and gather the bits that fall off.
 
     With `fill`, one bit, the value is the complement where that bit is set, and the vacated bits are ones.
+
+    Parameters
+    ----------
+    value : Value
+    sticky : Value
+        Whether a set bit has already fallen off.
+    bit : Value
+        Whether to shift.
+    places : int
+    fill : Value, optional
+        One bit.
     """
     width = len(value)
     low = value[: min(places, width)]
@@ -111,7 +157,21 @@ def shift_right_sticky(
     sticky: Value | None = None,
     fill: Value | None = None,
 ) -> tuple[Value, Value]:
-    """Shift right by `amount` times `unit` places and tell whether a set bit fell off; `fill` as in one step."""
+    """Shift right by `amount` times `unit` places and tell whether a set bit fell off; `fill` as in one step.
+
+    Parameters
+    ----------
+    p : Pipeline
+    value : Value
+    amount : Value
+        Unsigned.
+    unit : int, default 1
+        A power of two.
+    sticky : Value, optional
+        Whether a set bit has already fallen off.
+    fill : Value, optional
+        One bit.
+    """
     fallen: Value = Const(0, unsigned(1)) if sticky is None else sticky
     for k in reversed(range(len(amount))):
         shifted, lost = shift_right_sticky_step(value, fallen, amount[k], unit << k, fill)

@@ -84,7 +84,15 @@ class QuadraticTable:
         return distance * (distance + 1)
 
     def evaluate(self, index: int, u: int) -> int:
-        """Return the value in units of ``2**-fraction``, as the hardware computes it."""
+        """Return the value in units of ``2**-fraction``, as the hardware computes it.
+
+        Parameters
+        ----------
+        index : int
+            Row of the table.
+        u : int
+            Place in the interval of the row, in units of ``2**-delta`` of it.
+        """
         c0, c1, c2 = self.rows[index]
         rise = u * c1 >> self.slope_shift
         bend = self._bend(c2, u)

@@ -46,6 +46,13 @@ class Border:
     def parse(cls, data: Mapping[str, Any], buffer: Buffer | None) -> Border:
         """Read an entry of ``device.json``, for a buffer that the design has unless it is None.
 
+        Parameters
+        ----------
+        data : mapping of str to object
+            Entry of ``device.json``.
+        buffer : Buffer or None
+            Buffer of the design; its shape must hold the scales.
+
         Raises
         ------
         ConnectionFailedError

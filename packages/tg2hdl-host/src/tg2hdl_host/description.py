@@ -327,7 +327,15 @@ def _shapes(structure: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def restored(structure: Any, outputs: Sequence[npt.NDArray[Any]]) -> Any:
-    """Arrays in the structure that the model returned: ``{"output": n}`` in it is the array with this number."""
+    """Arrays in the structure that the model returned: ``{"output": n}`` in it is the array with this number.
+
+    Parameters
+    ----------
+    structure
+        As in ``device.json``, checked by `check_structure`.
+    outputs : sequence of ndarray
+        One array for each output of the design.
+    """
     if "output" in structure:
         array = outputs[structure["output"]]
         return array.reshape(structure["shape"]) if "shape" in structure else array

@@ -11,7 +11,22 @@ _MOST = 1 << 32
 
 
 def integer(value: Any, low: int = 0, high: int = _MOST) -> int:
-    """A whole number in a range."""
+    """A whole number in a range.
+
+    Parameters
+    ----------
+    value
+        From JSON.
+    low : int, default 0
+        Both are allowed.
+    high : int, optional
+        Both are allowed.
+
+    Raises
+    ------
+    ValueError
+        For anything else; bool is not a number.
+    """
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"{value!r:.40} is not a number from {low} to {high}")
     return value
@@ -32,7 +47,20 @@ def flag(value: Any) -> bool:
 
 
 def listed(value: Any, length: int | None = None) -> list[Any]:
-    """A list, of so many elements if that is given."""
+    """A list, of so many elements if that is given.
+
+    Parameters
+    ----------
+    value
+        From JSON.
+    length : int, optional
+        Elements; None allows any number.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
     if not isinstance(value, list) or length not in (None, len(value)):
         raise ValueError(
             f"{value!r:.40} is not a list" + ("" if length is None else f" of {length} elements")
@@ -49,7 +77,22 @@ def shape(value: Any) -> tuple[int, ...]:
 
 
 def check_structure(structure: Any, sizes: list[int], depth: int = 0) -> None:
-    """A model's result, see `tg2hdl_host.description.restored`, for outputs of so many elements."""
+    """A model's result, see `tg2hdl_host.description.restored`, for outputs of so many elements.
+
+    Parameters
+    ----------
+    structure
+        From JSON.
+    sizes : list of int
+        Elements of each output.
+    depth : int, default 0
+        Levels above; 50 are allowed.
+
+    Raises
+    ------
+    ValueError
+        Naming the part that does not fit.
+    """
     if not isinstance(structure, dict) or depth > 50:
         raise ValueError(f"{structure!r:.40} is not a structure of results")
     if "output" in structure:

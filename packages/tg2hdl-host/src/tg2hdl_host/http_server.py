@@ -68,7 +68,13 @@ class InferenceServer(ThreadingHTTPServer):
         self.url = f"http://{name}:{self.server_address[1]}/v2/models/{model.name}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection in a thread of its own, up to a number of them."""
+        """Answer a connection in a thread of its own, up to a number of them.
+
+        Parameters
+        ----------
+        request, client_address
+            As of `socketserver.BaseServer`.
+        """
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -88,14 +94,26 @@ class InferenceServer(ThreadingHTTPServer):
         self.close_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer a connection."""
+        """Answer a connection.
+
+        Parameters
+        ----------
+        request, client_address
+            As of `socketserver.BaseServer`.
+        """
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that disconnects is not an error of the server."""
+        """A client that disconnects is not an error of the server.
+
+        Parameters
+        ----------
+        request, client_address
+            As of `socketserver.BaseServer`.
+        """
 
 
 class _Handler(BaseHTTPRequestHandler):

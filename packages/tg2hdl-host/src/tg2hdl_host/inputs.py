@@ -110,6 +110,14 @@ def _variable_writes(
 def checked_value(described: Description, name: str, value: Any) -> int:
     """A value that a variable can have.
 
+    Parameters
+    ----------
+    described : Description
+        Of the design.
+    name : str
+        Of the variable.
+    value
+
     Raises
     ------
     UnfitInputError

@@ -48,7 +48,15 @@ class Fault(Exception):
         self.what, self.stage, self.code = what, stage, code
 
     def error(self, name: str, attempts: int) -> HostError:
-        """The error for the user, when repeating did not help."""
+        """The error for the user, when repeating did not help.
+
+        Parameters
+        ----------
+        name : str
+            Of the device, as the user gave it.
+        attempts : int
+            Times that the request was sent.
+        """
         if self.code:
             return RefusedError(
                 f"{name} refuses: {_meaning(self.code)}",

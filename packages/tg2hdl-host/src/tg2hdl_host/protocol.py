@@ -82,7 +82,16 @@ class Reply:
 
 
 def write(address: int, data: bytes, stage: str) -> list[Request]:
-    """Requests that write bytes from an address on; zeros fill the last word."""
+    """Requests that write bytes from an address on; zeros fill the last word.
+
+    Parameters
+    ----------
+    address : int
+        Of the first byte; a multiple of 4.
+    data : bytes
+    stage : str
+        Named in errors.
+    """
     data += bytes(-len(data) % 4)
     parts = [data[n : n + 4 * MAX_WORDS] for n in range(0, len(data), 4 * MAX_WORDS)]
     return [
@@ -92,14 +101,34 @@ def write(address: int, data: bytes, stage: str) -> list[Request]:
 
 
 def read(address: int, size: int, stage: str) -> list[Request]:
-    """Requests that read at least so many bytes."""
+    """Requests that read at least so many bytes.
+
+    Parameters
+    ----------
+    address : int
+        Of the first byte; a multiple of 4.
+    size : int
+        Bytes.
+    stage : str
+        Named in errors.
+    """
     words = -(-size // 4)
     parts = ((first, min(MAX_WORDS, words - first)) for first in range(0, words, MAX_WORDS))
     return [Request(_READ, address + 4 * first, count, b"", stage, count) for first, count in parts]
 
 
 def run(number: int, data: bytes, size: int) -> Request:
-    """The request that writes the words of the input, starts the run with a number, and reads the output's bytes."""
+    """The request that writes the words of the input, starts the run with a number, and reads the output's bytes.
+
+    Parameters
+    ----------
+    number : int
+        Of the run; the device executes each number once.
+    data : bytes
+        Words of the input; a multiple of 4 bytes.
+    size : int
+        Bytes of the output.
+    """
     return Request(_RUN, number, len(data) // 4, data, "run", -(-size // 4))
 
 

@@ -25,12 +25,27 @@ _PATIENCE = 10.0
 
 
 def token_file(folder: Path, port: int) -> Path:
-    """File of the token of the server that has a TCP port; only its owner can read it."""
+    """File of the token of the server that has a TCP port; only its owner can read it.
+
+    Parameters
+    ----------
+    folder : Path
+        In which ``tg2hdl serve`` writes.
+    port : int
+        TCP port of the server.
+    """
     return folder / f"serve-{port}.token"
 
 
 def token_of(url: str, folder: Path | None) -> str | None:
     """Token for a URL, None where it is not that of a simulation of the folder.
+
+    Parameters
+    ----------
+    url : str
+        ``socket://HOST:PORT`` or ``spi+socket://HOST:PORT``; others have no token.
+    folder : Path or None
+        In which ``tg2hdl serve`` writes.
 
     Raises
     ------

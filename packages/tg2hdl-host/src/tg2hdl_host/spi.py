@@ -70,6 +70,14 @@ class SpiTransport:
 def open_spi(url: str, speed: int, token: str | None = None) -> SpiTransport:
     """Open ``spi:BUS.CHIP``, a device of Linux by spidev, or the ``spi+socket://HOST:PORT`` of a simulation.
 
+    Parameters
+    ----------
+    url : str
+    speed : int
+        Clock in Hz; a simulation ignores it.
+    token : str, optional
+        Of the simulation, see `token_of`.
+
     Raises
     ------
     ConnectionFailedError

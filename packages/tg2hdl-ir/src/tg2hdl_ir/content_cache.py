@@ -146,7 +146,14 @@ class ContentCache:
             return None
 
     def write(self, key: str, blob: bytes) -> None:
-        """Store a blob.  A full disk or a folder that cannot be written is not an error: the blob is not kept."""
+        """Store a blob.  A full disk or a folder that cannot be written is not an error: the blob is not kept.
+
+        Parameters
+        ----------
+        key : str
+            Hash of everything that decides the blob.
+        blob : bytes
+        """
         with suppress(OSError, InputError):
             self.get(key, lambda folder: (folder / BLOB).write_bytes(blob))
 
@@ -196,7 +203,15 @@ def cache_entries(root: Path | None = None) -> Iterator[CacheEntry]:
 
 
 def clear_cache(kinds: Collection[str] = (), root: Path | None = None) -> int:
-    """Remove the entries of some kinds, of all without a kind; return the bytes that were freed."""
+    """Remove the entries of some kinds, of all without a kind; return the bytes that were freed.
+
+    Parameters
+    ----------
+    kinds : collection of str, optional
+        Names of caches, such as ``"simulators"``; all without one.
+    root : Path, optional
+        Folder of the caches; by default the user's.
+    """
     freed = 0
     for entry in list(cache_entries(root)):
         if not kinds or entry.kind in kinds:

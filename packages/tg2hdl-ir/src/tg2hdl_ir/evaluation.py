@@ -64,7 +64,15 @@ def wrap(array: Array, dtype: DType) -> Array:
 
 
 def arithmetic(integer: Callable[..., Any], real: Callable[..., Any]) -> Evaluate:
-    """Evaluation by one ufunc for integers (and bool) and one for floats."""
+    """Evaluation by one ufunc for integers (and bool) and one for floats.
+
+    Parameters
+    ----------
+    integer : callable
+        Ufunc of integers and bool; its result wraps to the width of the type.
+    real : callable
+        Ufunc of floats, in the type of `widen`; its result is rounded once.
+    """
 
     def evaluate(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
         if not result.is_float:
@@ -105,26 +113,50 @@ def bitwise(ufunc: Callable[..., Any]) -> Evaluate:
 
 
 def select(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """``a if condition else b``; bits pass unchanged."""
+    """``a if condition else b``; bits pass unchanged.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     return np.where(*operands)
 
 
 def select_larger(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """``b if b > a else a``: a NaN `b` is dropped, a NaN `a` stays, and of two equal values `a` is taken."""
+    """``b if b > a else a``: a NaN `b` is dropped, a NaN `a` stays, and of two equal values `a` is taken.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     a, b = operands
     with np.errstate(invalid="ignore"):
         return np.where(np.greater(b, a), b, a)
 
 
 def select_smaller(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """``b if b < a else a``."""
+    """``b if b < a else a``.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     a, b = operands
     with np.errstate(invalid="ignore"):
         return np.where(np.less(b, a), b, a)
 
 
 def negate(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """Two's complement negation; a float's sign bit is flipped, of NaN too."""
+    """Two's complement negation; a float's sign bit is flipped, of NaN too.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     (a,) = operands
     if not result.is_float:
         return wrap(np.negative(a), result)
@@ -134,7 +166,13 @@ def negate(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
 
 
 def multiply_accumulate(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """Integer ``a * b + c``."""
+    """Integer ``a * b + c``.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     a, b, c = operands
     return wrap(np.add(np.multiply(a, b), c), result)
 
@@ -151,7 +189,13 @@ def _quotient(a: Array, b: Array, dtype: DType) -> Array:
 
 
 def divide(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """IEEE division; integers truncate toward zero, ``x / 0 = 0`` and ``INT_MIN / -1 = INT_MIN``."""
+    """IEEE division; integers truncate toward zero, ``x / 0 = 0`` and ``INT_MIN / -1 = INT_MIN``.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     a, b = operands
     if result.is_float:
         with np.errstate(all="ignore"):
@@ -160,7 +204,13 @@ def divide(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
 
 
 def modulo(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """Remainder of the truncating division, with the sign of the dividend; ``x % 0 = x``."""
+    """Remainder of the truncating division, with the sign of the dividend; ``x % 0 = x``.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     a, b = operands
     return wrap(np.subtract(a, np.multiply(_quotient(a, b, result), b)), result)
 
@@ -174,7 +224,13 @@ def _amount(amount: Array, dtype: DType, width: int) -> Array:
 
 
 def shift_left(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """``a << b``; zero when `b`, read as unsigned, is at least the width."""
+    """``a << b``; zero when `b`, read as unsigned, is at least the width.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     storage = result.numpy()
     amount = _amount(operands[1], types[1], result.bit_width)
     inside = np.less(amount, result.bit_width)
@@ -183,7 +239,13 @@ def shift_left(operands: tuple[Array, ...], types: Types, result: DType) -> Arra
 
 
 def shift_right(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """``a >> b``, arithmetic for signed `a`; beyond the width zero or the sign."""
+    """``a >> b``, arithmetic for signed `a`; beyond the width zero or the sign.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     storage = result.numpy()
     amount = _amount(operands[1], types[1], result.bit_width)
     last = result.bit_width - 1
@@ -198,6 +260,11 @@ def cast(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
 
     Float to integer truncates toward zero and wraps modulo 2^bit_width; NaN and infinities give 0.  Anything to bool is
     ``x != 0`` (NaN is true).  To a float: one rounding to nearest even.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
     """
     (a,), (source,) = operands, types
     if source == result:
@@ -236,12 +303,24 @@ def _float_to_int(a: Array, result: DType) -> Array:
 
 
 def bitcast(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """Same bits as another type of the same width; bool and 8-bit types convert as 0 and 1, and as ``x != 0``."""
+    """Same bits as another type of the same width; bool and 8-bit types convert as 0 and 1, and as ``x != 0``.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     bits = types[0].array_to_bits(operands[0])
     return result.bits_to_array((bits != 0).astype(np.uint64) if result.is_bool else bits)
 
 
 def truncate(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
-    """Nearest integer toward zero, keeping the sign of zero."""
+    """Nearest integer toward zero, keeping the sign of zero.
+
+    Parameters
+    ----------
+    operands, types, result
+        As of `tg2hdl_ir.plugins.OpDef.evaluate`.
+    """
     with np.errstate(all="ignore"):
         return canonicalize_nan(np.trunc(widen(operands[0], result)).astype(result.numpy()), result)

@@ -37,6 +37,13 @@ def write_file(path: str | PathLike[str], content: str | bytes) -> Path:
 def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]:
     """Write files of a folder that belong together: all of them are written before the first takes its place.
 
+    Parameters
+    ----------
+    folder : Path
+        Made if it does not exist.
+    contents : mapping of str to str or bytes
+        Text (written as UTF-8) or bytes, by file name.
+
     Raises
     ------
     InputError
@@ -119,7 +126,15 @@ def new_folder(folder: Path, shown: Path | None = None) -> Iterator[None]:
 
 
 def npz_bytes(arrays: Mapping[str, Any], *, compressed: bool = False) -> bytes:
-    """Contents of an ``.npz`` file with these arrays."""
+    """Contents of an ``.npz`` file with these arrays.
+
+    Parameters
+    ----------
+    arrays : mapping of str to object
+        By name.
+    compressed : bool, default False
+        Deflate each array.
+    """
     import numpy as np
 
     file = io.BytesIO()

@@ -50,7 +50,17 @@ def format_body(
     variables: tuple[IRVariable, ...],
     tree: LoopIR,
 ) -> str:
-    """Print the parts of a kernel."""
+    """Print the parts of a kernel.
+
+    Parameters
+    ----------
+    name : str
+    buffers : tuple of BufferMeta
+    registers : tuple of RegisterMeta
+    variables : tuple of IRVariable
+    tree : LoopIR
+        Root of the loop nest; its counters need no order.
+    """
     lines = [f"kernel {quote(name)}"]
     for b in buffers:
         label = f" {quote(b.name)}" if b.name else ""
@@ -65,7 +75,14 @@ def format_body(
 
 
 def describe(node: IRValue | IRStatement, depth: int = 3) -> str:
-    """One-line expression of a node for messages; deeper operands are shortened to ``...``."""
+    """One-line expression of a node for messages; deeper operands are shortened to ``...``.
+
+    Parameters
+    ----------
+    node : IRValue or IRStatement
+    depth : int, default 3
+        Levels of operands that are printed.
+    """
     if isinstance(node, IRConst | IRCounter | IRVariable):
         return _leaf(node)
     if depth == 0:

@@ -53,7 +53,14 @@ def canonical_nan(dtype: FloatFormat) -> Array:
 
 
 def canonicalize_nan(array: Array, dtype: FloatFormat) -> Array:
-    """Replace every NaN of an array of `dtype` by the canonical one."""
+    """Replace every NaN of an array of `dtype` by the canonical one.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of any shape, in the numpy type of `dtype`.
+    dtype : FloatFormat
+    """
     nan = np.isnan(array)
     return np.where(nan, canonical_nan(dtype), array) if nan.any() else array
 
@@ -63,6 +70,13 @@ def widen(array: Array, dtype: FloatFormat) -> Array:
 
     float32 has more than twice the precision of the narrow formats plus two bits, so that rounding the float32 result
     of one add, subtract, multiply, divide or square root again gives the correctly rounded narrow result.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of any shape, in the numpy type of `dtype`.
+    dtype : FloatFormat
+        Format of the elements.
     """
     return array if dtype.bit_width >= 32 else array.astype(np.float32)
 

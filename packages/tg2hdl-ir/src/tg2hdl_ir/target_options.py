@@ -60,7 +60,15 @@ class TargetOptions:
         return options
 
     def changed(self, name: str, value: str) -> Self | None:
-        """These with another value of an option; None for a value that it cannot have."""
+        """Copy with one option replaced; None if the value is invalid.
+
+        Parameters
+        ----------
+        name : str
+            Field of this class.
+        value : str
+            As written in the target string.
+        """
         change: dict[str, Any] = {name: value}
         if isinstance(getattr(self, name), int):
             change[name] = int(value) if value.isdecimal() else 0

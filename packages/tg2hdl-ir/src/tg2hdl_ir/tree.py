@@ -346,7 +346,14 @@ def operands(node: IRValue | IRStatement) -> tuple[IRValue, ...]:
 
 
 def values_below(roots: Iterable[IRValue], stop: Collection[IRValue] = ()) -> dict[IRValue, None]:
-    """The values and all that they reach through pure ops and through the addresses of loads, each once."""
+    """The values and all that they reach through pure ops and through the addresses of loads, each once.
+
+    Parameters
+    ----------
+    roots : iterable of IRValue
+    stop : collection of IRValue, optional
+        Values whose operands are not followed.
+    """
     seen: dict[IRValue, None] = {}
     stack = list(roots)
     while stack:
@@ -360,15 +367,37 @@ def values_below(roots: Iterable[IRValue], stop: Collection[IRValue] = ()) -> di
 
 
 def loads_used_by(roots: tuple[IRValue, ...], stop: Collection[IRValue] = ()) -> list[IRBufLoad | IRRegLoad]:
-    """Loads that the values reach through pure ops and through the addresses of other loads."""
+    """Loads that the values reach through pure ops and through the addresses of other loads.
+
+    Parameters
+    ----------
+    roots : tuple of IRValue
+    stop : collection of IRValue, optional
+        Values whose operands are not followed.
+    """
     return [v for v in values_below(roots, stop) if isinstance(v, IRBufLoad | IRRegLoad)]
 
 
 def const_int(value: int, dtype: DType = DType.INT32) -> IRConst:
-    """Integer literal, wrapped into its type."""
+    """Integer literal, wrapped into its type.
+
+    Parameters
+    ----------
+    value : int
+        Any integer; it is wrapped modulo 2^bit_width.
+    dtype : DType, optional
+        Integer type or bool.
+    """
     return IRConst(dtype.wrap(value), dtype)
 
 
 def is_const(value: IRValue | None, number: int | bool) -> bool:
-    """Whether a value is this integer or bool literal."""
+    """Whether a value is this integer or bool literal.
+
+    Parameters
+    ----------
+    value : IRValue or None
+    number : int or bool
+        Compared as an integer: 1 is also True.
+    """
     return isinstance(value, IRConst) and not value.dtype.is_float and int(value.value) == int(number)

@@ -35,7 +35,15 @@ class Pool(Protocol):
         """Give all workers a pickled value, which the tasks from now on share."""
 
     def submit(self, function: Callable[[Any, Any], Any], item: Any) -> Future[Any]:
-        """Start a task."""
+        """Start a task.
+
+        Parameters
+        ----------
+        function : callable
+            ``(shared, item) -> result``, importable by name.
+        item
+            Pickled.
+        """
 
     def width(self) -> int:
         """Tasks that can run at the same time."""
@@ -63,7 +71,15 @@ class ProcessPool:
             self._blob = blob
 
     def submit(self, function: Callable[[Any, Any], Any], item: Any) -> Future[Any]:
-        """Start a task."""
+        """Start a task.
+
+        Parameters
+        ----------
+        function : callable
+            ``(shared, item) -> result``, importable by name.
+        item
+            Pickled.
+        """
         if self._executor is None:
             # Not forked: a thread of this process may hold a lock.
             context = multiprocessing.get_context("spawn")
@@ -153,7 +169,15 @@ class DaskPool:
                 self._payload = self._client.submit(bytes, blob, key=f"tg2hdl-{content_key(blob)}")
 
     def submit(self, function: Callable[[Any, Any], Any], item: Any) -> Future[Any]:
-        """Start a task."""
+        """Start a task.
+
+        Parameters
+        ----------
+        function : callable
+            ``(shared, item) -> result``, importable by name.
+        item
+            Pickled.
+        """
         future: Future[Any] = self._executor.submit(
             _of_cluster, self._payload, installation(), function, item
         )

@@ -134,7 +134,16 @@ class Workers:
     def map(
         self, function: Callable[[Any, Any], Any], items: Iterable[Any], shared: Any = None
     ) -> Iterator[Any]:
-        """Results in the order of the items; parameters and errors as of `run`."""
+        """Results in the order of the items; parameters and errors as of `run`.
+
+        Parameters
+        ----------
+        function : callable
+            ``(shared, item) -> result``.
+        items : iterable
+        shared : optional
+            Pickled once for each process.
+        """
         early: dict[int, Any] = {}
         following = 0
         for number, result in self.run(function, items, shared):

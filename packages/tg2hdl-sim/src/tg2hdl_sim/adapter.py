@@ -15,7 +15,19 @@ __all__ = ["adapter", "library_key"]
 
 
 def adapter(engine: str, fields: Mapping[int, str], storages: Mapping[int, str], *, wave: bool) -> str:
-    """C++ after the design's: its ports and memories as expressions by number, the engine's model, the harness."""
+    """C++ after the design's: its ports and memories as expressions by number, the engine's model, the harness.
+
+    Parameters
+    ----------
+    engine : str
+        Prefix of the engine's headers.
+    fields : mapping of int to str
+        C++ expressions of ports, by the number of the port.
+    storages : mapping of int to str
+        C++ expressions of memories, by the number of the memory.
+    wave : bool
+        Whether a waveform can be recorded.
+    """
     ports = "".join(f"    case {n}: return field_of({field}); \\\n" for n, field in fields.items())
     memories = "".join(f"    case {n}: return storage_of({storage}); \\\n" for n, storage in storages.items())
     return (
@@ -26,7 +38,19 @@ def adapter(engine: str, fields: Mapping[int, str], storages: Mapping[int, str],
 
 
 def library_key(engine: str, elaboration: Elaboration, compiler: cxx.Compiler, wave: bool, *more: str) -> str:
-    """Key of a library in the cache: all that its contents depend on."""
+    """Key of a library in the cache: all that its contents depend on.
+
+    Parameters
+    ----------
+    engine : str
+        Name of the engine.
+    elaboration : Elaboration
+    compiler : Compiler
+    wave : bool
+        Whether a waveform can be recorded.
+    *more : str
+        Versions and options of the engine.
+    """
     return content_key(
         engine,
         __version__,

@@ -156,6 +156,17 @@ def open_amaranth(
     cache: bool = True,
     progress: Callable[[str], None],
 ) -> AmaranthSimulation:
-    """Open a model with Amaranth's simulator; see `tg2hdl_sim.open_simulation`."""
+    """Open a model with Amaranth's simulator; see `tg2hdl_sim.open_simulation`.
+
+    Parameters
+    ----------
+    model : SimulationModel
+    vcd : Path, optional
+        Records a waveform in this file.
+    cache : bool, default True
+        Not used: nothing is compiled to a file.
+    progress : callable
+        Called with one line of text for each step.
+    """
     progress(f"compiling {model.name} to Python")
     return AmaranthSimulation(model.elaboration, vcd)

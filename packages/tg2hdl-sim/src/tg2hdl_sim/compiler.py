@@ -116,7 +116,20 @@ def shared_command(
     flags: Sequence[str] = (),
     base: Sequence[str] = FLAGS,
 ) -> list[str]:
-    """Return the command line that compiles sources to a shared library."""
+    """Return the command line that compiles sources to a shared library.
+
+    Parameters
+    ----------
+    compiler : Compiler
+    sources : sequence of str
+        Names of files in the folder where the compiler runs.
+    output : str
+        Name of the library in the same folder.
+    flags : sequence of str, optional
+        After `base`.
+    base : sequence of str, optional
+        Language, optimization and target.
+    """
     command, extra = list(compiler.command), list[str]()
     if compiler.is_zig:
         extra = ["-fno-sanitize=undefined"]
@@ -139,6 +152,20 @@ def compile_shared(
     base: Sequence[str] = FLAGS,
 ) -> None:
     """Compile sources in a directory to a shared library.
+
+    Parameters
+    ----------
+    compiler : Compiler
+    sources : sequence of str
+        Names of files in the folder where the compiler runs.
+    output : str
+        Name of the library in the same folder.
+    directory : Path
+        Where the compiler runs.
+    flags : sequence of str, optional
+        After `base`.
+    base : sequence of str, optional
+        Language, optimization and target.
 
     Raises
     ------

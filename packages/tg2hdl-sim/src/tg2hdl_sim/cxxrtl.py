@@ -76,7 +76,21 @@ def specialize(code: str) -> str:
 
 
 def generate(elaboration: Elaboration, directory: Path, *, wave: bool) -> None:
-    """Write ``model.cc`` and the files that it includes into a directory."""
+    """Write ``model.cc`` and the files that it includes into a directory.
+
+    Parameters
+    ----------
+    elaboration : Elaboration
+    directory : Path
+        Exists.
+    wave : bool
+        Whether a waveform can be recorded.
+
+    Raises
+    ------
+    SimulationError
+        When Yosys fails.
+    """
     (directory / "design.il").write_text(elaboration.rtlil)
     warnings = yosys.run_yosys(SCRIPT.format(debug=4 if wave else 0), directory)
     code = (directory / "design.cc").read_text()

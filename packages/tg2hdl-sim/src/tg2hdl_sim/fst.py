@@ -37,7 +37,15 @@ def vcd_beside(path: Path) -> Path:
 
 
 def convert_to_fst(source: Path, path: Path) -> Callable[[], None]:
-    """Return the function that converts a finished VCD file, and removes it."""
+    """Return the function that converts a finished VCD file, and removes it.
+
+    Parameters
+    ----------
+    source : Path
+        The VCD file.
+    path : Path
+        The FST file.
+    """
 
     def convert() -> None:
         result = subprocess.run([CONVERTER, str(source), str(path)], capture_output=True, text=True)

@@ -17,6 +17,13 @@ def with_instances(netlist: Netlist, modules: Mapping[str, Netlist]) -> Netlist:
 
     Each module is in a wrapper, as `Elaboration` makes it.  The result has cells and the names of modules; signals
     and ports of the copies are not known.
+
+    Parameters
+    ----------
+    netlist : Netlist
+        With instances.
+    modules : mapping of str to Netlist
+        Netlists by the type of their instances.
     """
     merged = copy(netlist)
     merged.cells, merged.modules = list(netlist.cells), list(netlist.modules)

@@ -243,16 +243,39 @@ class CompiledEngine:
             return NativeSimulation(elaboration, self.name, library, vcd)
 
     def elaborated(self, model: SimulationModel, vcd: Path | None) -> Elaboration:
-        """The elaboration of a model that its library is made from."""
+        """The elaboration of a model that its library is made from.
+
+        Parameters
+        ----------
+        model : SimulationModel
+        vcd : Path or None
+            File of the waveform, if there is one.
+        """
         return model.elaboration
 
     def remember(self, model: SimulationModel, vcd: Path | None, key: str) -> None:
-        """Keep which compiled model belongs to a forecast."""
+        """Keep which compiled model belongs to a forecast.
+
+        Parameters
+        ----------
+        model : SimulationModel
+        vcd : Path or None
+            File of the waveform, if there is one.
+        key : str
+            Of the library in the cache.
+        """
         if model.expected is not None:
             ContentCache("sim").write(self._forecast_key(model.expected, vcd), key.encode())
 
     def is_cached(self, model: SimulationModel, *, vcd: Path | None = None) -> bool:
-        """Whether opening the model needs no build; a model with a forecast is not elaborated."""
+        """Whether opening the model needs no build; a model with a forecast is not elaborated.
+
+        Parameters
+        ----------
+        model : SimulationModel
+        vcd : Path, optional
+            File of the waveform, if there is one.
+        """
         if model.expected is not None:
             known = ContentCache("sim").read(self._forecast_key(model.expected, vcd))
             return known is not None and self.has(known.decode())
@@ -270,7 +293,17 @@ class CompiledEngine:
 
 @contextmanager
 def compiled_library(key: str, build: Callable[[Path], Path], *, cache: bool) -> Iterator[Path]:
-    """Yield the library of a key, from the cache when it is allowed."""
+    """Yield the library of a key, from the cache when it is allowed.
+
+    Parameters
+    ----------
+    key : str
+        Of the library in the cache.
+    build : callable
+        Makes the library in an empty folder and returns its file.
+    cache : bool
+        Otherwise the library is removed after it is loaded.
+    """
     if cache:
         yield _cached_library(key, build)
         return

@@ -80,7 +80,20 @@ def removed_when_full(path: Path) -> Iterator[None]:
 
 
 def add_views(path: Path, views: Sequence[View]) -> None:
-    """Add views to a finished VCD file; times and all other variables stay."""
+    """Add views to a finished VCD file; times and all other variables stay.
+
+    Parameters
+    ----------
+    path : Path
+        Of the VCD file, which is replaced.
+    views : sequence of View
+        Those whose sources are not in the file are left out.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written, such as on a full disk.
+    """
     with removed_when_full(path), staged_file(path) as new, path.open() as old, new.open("w") as file:
         header = []
         for line in old:

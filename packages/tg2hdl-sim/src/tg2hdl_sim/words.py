@@ -86,7 +86,17 @@ def to_chunks(words: Any, width: int, what: str) -> Chunks:
 
 
 def from_chunks(chunks: Chunks, width: int, signed: bool) -> NDArray[Any]:
-    """Inverse of `to_chunks`: the smallest dtype that holds the width, or uint64 limbs above 64 bits."""
+    """Inverse of `to_chunks`: the smallest dtype that holds the width, or uint64 limbs above 64 bits.
+
+    Parameters
+    ----------
+    chunks : Chunks
+        32 bits each, the lowest first; one row for each word.
+    width : int
+        Bits of a word.
+    signed : bool
+        Whether the top bit is the sign.
+    """
     count = len(chunks)
     if width > 64:
         padded = np.zeros((count, 2 * limbs_of(width)), dtype="<u4")
@@ -101,7 +111,14 @@ def from_chunks(chunks: Chunks, width: int, signed: bool) -> NDArray[Any]:
 
 
 def from_ints(values: list[int], width: int) -> Chunks:
-    """Return Python integers, taken modulo 2**width, as chunks."""
+    """Return Python integers, taken modulo 2**width, as chunks.
+
+    Parameters
+    ----------
+    values : list of int
+    width : int
+        Bits of a word.
+    """
     size, mask = 4 * chunks_of(width), (1 << width) - 1
     raw = b"".join((value & mask).to_bytes(size, "little") for value in values)
     return np.frombuffer(raw, dtype="<u4").reshape(len(values), -1)
@@ -109,7 +126,14 @@ def from_ints(values: list[int], width: int) -> Chunks:
 
 @lru_cache(maxsize=1024)
 def from_int(value: int, width: int) -> Chunks:
-    """Return one Python integer as chunks; kept, since ports are mostly driven with the same few values."""
+    """Return one Python integer as chunks; kept, since ports are mostly driven with the same few values.
+
+    Parameters
+    ----------
+    value : int
+    width : int
+        Bits of a word.
+    """
     return from_ints([value], width)
 
 

@@ -32,6 +32,13 @@ def run_cached(key: str, run: Callable[[Path], object]) -> Found:
     """Return the folder with the files of a run, and whether it existed before; it is created when missing.
 
     A run that fails leaves its files in a folder whose name ends in ``-failed``, for its logs; hints name that folder.
+
+    Parameters
+    ----------
+    key : str
+        Hash of all that decides the files.
+    run : callable
+        Writes the files into an empty folder.
     """
     found = _run_cached(key, run)
     if (runs := _recorded.get()) is not None:

@@ -154,7 +154,22 @@ def _weights(program: ProgramIR) -> list[ProgramBuffer]:
 
 
 def component_fits(rtlil: str, part: str, hint: str) -> Fit:
-    """Whether a part holds the memories of any design; with `hint` when it does not."""
+    """Whether a part holds the memories of any design; with `hint` when it does not.
+
+    Parameters
+    ----------
+    rtlil : str
+        Of the design.
+    part : str
+        Name of the part.
+    hint : str
+        What the user can do.
+
+    Raises
+    ------
+    InputError
+        For an unknown part.
+    """
     chosen = part_named(part)
     memories = [m for module in read_rtlil(rtlil).values() for m in module.memories.values()]
     bits = sum(m.width * m.depth for m in memories)

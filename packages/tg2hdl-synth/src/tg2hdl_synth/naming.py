@@ -25,7 +25,15 @@ _SIMPLE = (
 
 
 def module_title(module: str, top: Any) -> str:
-    """Kernel of a module below the top: ``kernel0`` becomes ``kernel0 (r_128_784)``."""
+    """Kernel of a module below the top: ``kernel0`` becomes ``kernel0 (r_128_784)``.
+
+    Parameters
+    ----------
+    module : str
+        Name of an instance in the top.
+    top
+        The `TopModule` that was synthesized.
+    """
     plan = _plan(module, top)
     return module if plan is None else f"{module} ({plan.kernel.name})"
 
@@ -39,7 +47,15 @@ def _plan(module: str, top: Any) -> Any:
 
 
 def describe(name: str, top: Any) -> str:
-    """Kernel and operation, or memory, that a cell or net belongs to; the name itself when nothing is known."""
+    """Kernel and operation, or memory, that a cell or net belongs to; the name itself when nothing is known.
+
+    Parameters
+    ----------
+    name : str
+        Of a cell or net, with dots between the levels.
+    top
+        The `TopModule` that was synthesized.
+    """
     module, _, rest = name.partition(".")
     memory = re.match(r"^memory_([A-Za-z]\w*?)(?=\.|$)", name)
     if memory:

@@ -124,7 +124,15 @@ def _place_and_route(
 
 
 def changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
-    """Return the JSON of a netlist after a change in place."""
+    """Return the JSON of a netlist after a change in place.
+
+    Parameters
+    ----------
+    text : str
+        JSON of the netlist.
+    change : callable
+        Edits the decoded netlist.
+    """
     netlist = json.loads(text)
     change(netlist)
     return json.dumps(netlist)

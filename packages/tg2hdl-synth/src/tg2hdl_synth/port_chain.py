@@ -80,7 +80,19 @@ def _joined(port: Module) -> list[int]:
 
 
 def cell(kind: str, parameters: dict[str, str], inputs: dict[str, Any], outputs: dict[str, int]) -> Module:
-    """Cell of yosys' JSON, with the numbers of the nets or the constants at its pins of one bit."""
+    """Cell of yosys' JSON, with the numbers of the nets or the constants at its pins of one bit.
+
+    Parameters
+    ----------
+    kind : str
+        Type of the cell.
+    parameters : dict of str to str
+        By name, as in Yosys' JSON.
+    inputs : dict of str to object
+        Net or constant, by pin.
+    outputs : dict of str to int
+        Net, by pin.
+    """
     return {
         "hide_name": 0,
         "type": kind,

@@ -85,7 +85,14 @@ def top_name(modules: dict[str, Module]) -> str:
 
 
 def edited(text: str, edits: Iterable[tuple[tuple[int, int], str]]) -> str:
-    """The text with other text in these spans, which do not overlap."""
+    """The text with other text in these spans, which do not overlap.
+
+    Parameters
+    ----------
+    text : str
+    edits : iterable of ((int, int), str)
+        First and last position (exclusive) in the text, and the new text.
+    """
     parts, done = [], 0
     for (start, end), new in sorted(edits):
         parts += [text[done:start], new]

@@ -47,7 +47,15 @@ def products(modules: Mapping[str, Module]) -> list[Product]:
 
 
 def soft_products(modules: Mapping[str, Module], blocks: int) -> list[Product]:
-    """Products to build from LUTs so that the rest fits `blocks` hard multipliers: the smallest, of equals the last."""
+    """Products to build from LUTs so that the rest fits `blocks` hard multipliers: the smallest, of equals the last.
+
+    Parameters
+    ----------
+    modules : mapping of str to Module
+        Of the design, by name.
+    blocks : int
+        Hard multipliers of the part.
+    """
     every = products(modules)
     hard = sum(cell.kind == _HARD for module in modules.values() for cell in module.cells)
     excess = sum(p.blocks for p in every) + hard - blocks

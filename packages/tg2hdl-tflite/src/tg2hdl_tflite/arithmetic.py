@@ -20,7 +20,6 @@ __all__ = [
     "clip",
     "divided",
     "elu",
-    "exponential",
     "hard_swish",
     "logistic",
     "mean_pair",
@@ -32,7 +31,6 @@ __all__ = [
     "reciprocal_root",
     "scaled",
     "softmax_exponentials",
-    "softmax_scale",
     "tanh",
 ]
 
@@ -126,7 +124,7 @@ def _saturated(x: Any, bits: int) -> Array:
     return clip(np.asarray(x, np.int64) << bits, -_TWO31, _TWO31 - 1)
 
 
-def exponential(a: Array, bits: int) -> Array:
+def _exponential(a: Array, bits: int) -> Array:
     """exp(a) of a <= 0 in Q0.31: a polynomial on [-1/4, 0), then a factor for each bit above."""
     quarter = 1 << (29 - bits)
     part = (a & (quarter - 1)) - quarter
@@ -203,17 +201,17 @@ def elu(x: Any, scale: Any, out_scale: Any, zero: int) -> Array:
     return quantized(found, 1, zero)
 
 
-def softmax_scale(scale: Any, beta: float) -> tuple[int, int]:
+def _softmax_scale(scale: Any, beta: float) -> tuple[int, int]:
     """Factor and left shift of differences of codes."""
     return multiplier(min(float(np.float32(beta)) * float(scale) * 2.0**26, 2.0**31 - 1))
 
 
 def softmax_exponentials(scale: Any, beta: float) -> Array:
     """exp of the differences 0, -1, ... -255 of codes in Q0.31; 0 for those that are not summed."""
-    factor, shift = softmax_scale(scale, beta)
+    factor, shift = _softmax_scale(scale, beta)
     differences = -np.arange(256, dtype=np.int64)
     lowest = -math.floor(31 * 2.0**26 / 2.0**shift)
-    powers = exponential(high_product(wrapped(differences << max(shift, 0)), factor), 5)
+    powers = _exponential(high_product(wrapped(differences << max(shift, 0)), factor), 5)
     return np.asarray(np.where(differences >= lowest, powers, 0))
 
 
@@ -227,7 +225,7 @@ def _argument(x: Array, scale: Any) -> tuple[Array, Array, Array]:
 def logistic(x: Array, scale: Any) -> Array:
     """Codes of scale 1/256 and zero point -128."""
     a, below, above = _argument(x, scale)
-    positive = reciprocal(exponential(-abs(a), 4))
+    positive = reciprocal(_exponential(-abs(a), 4))
     value = np.where(a == 0, 1 << 30, np.where(a > 0, positive, _TWO31 - 1 - positive))
     result = clip(half_away_shift(value, 23) - 128, -128, 127)
     return np.asarray(np.where(below, -128, np.where(above, 127, result)))
@@ -236,7 +234,7 @@ def logistic(x: Array, scale: Any) -> Array:
 def tanh(x: Array, scale: Any) -> Array:
     """Codes of scale 1/128 and zero point 0."""
     a, below, above = _argument(x, scale)
-    size = _saturated(_newton(exponential(-abs(a), 5)) - (1 << 29), 2)
+    size = _saturated(_newton(_exponential(-abs(a), 5)) - (1 << 29), 2)
     value = np.where(a == 0, 0, np.where(a > 0, size, -size))
     result = clip(half_away_shift(value, 24), -128, 127)
     return np.asarray(np.where(below, -128, np.where(above, 127, result)))

@@ -94,12 +94,12 @@ class ProgramBuilder:
             before = len(self.steps)
             ast, arguments = call.src[0], get_call_arg_uops(call)
             if ast.op is Ops.SINK:
-                self.add_kernel(ast, arguments)
+                self._add_kernel(ast, arguments)
             elif ast.op is Ops.COPY:
-                self.add_copy(self.view(arguments[0]), self.view(arguments[1]))
+                self._add_copy(self.view(arguments[0]), self.view(arguments[1]))
             elif ast.op is _VIEW:
                 whole = self.view(arguments[1])
-                self.add_copy(
+                self._add_copy(
                     self.view(arguments[0]),
                     View(
                         whole.key,
@@ -117,7 +117,7 @@ class ProgramBuilder:
             for step in self.steps[before:]:
                 step.once = number < once
 
-    def add_kernel(self, ast: UOp, arguments: Sequence[UOp]) -> None:
+    def _add_kernel(self, ast: UOp, arguments: Sequence[UOp]) -> None:
         """Add a scheduled kernel."""
         uops = tuple(linearize(ast))
         metas = buffer_metas(uops)
@@ -127,7 +127,7 @@ class ProgramBuilder:
         slots, writes = tuple(m.idx for m in metas), tuple(m.is_output for m in metas)
         self.steps.append(Step(uops, slots, views, writes))
 
-    def add_copy(self, destination: View, source: View) -> None:
+    def _add_copy(self, destination: View, source: View) -> None:
         """Add a copy of equal size."""
         self.memories[destination.key].written += 1
         self.steps.append(Step((), (0, 1), (destination, source), (True, False)))
@@ -160,10 +160,10 @@ class ProgramBuilder:
         inputs = [m for m in self.memories.values() if m.input is not None]
         for memory in inputs:
             assert memory.input is not None
-            self.add_buffer(
+            self._add_buffer(
                 id(memory.buffer), memory.input.name, memory.input.dtype, memory.input.shape, "input"
             )
-        results = self.place_outputs(outputs, output_uops, aliases)
+        results = self._place_outputs(outputs, output_uops, aliases)
         calls: list[KernelCall] = []
         uops: list[tuple[UOp, ...]] = []
         once: list[bool] = []
@@ -180,7 +180,7 @@ class ProgramBuilder:
                     w and n == number for w, n in zip(step.writes, numbers, strict=True)
                 )
                 if taken and not step.writes[position]:
-                    numbers[position] = self.duplicate(number, calls, uops)
+                    numbers[position] = self._duplicate(number, calls, uops)
             calls.append(KernelCall(kernel, tuple(numbers)))
             uops.append(step.uops)
             once += [step.once] * (len(calls) - before)
@@ -190,12 +190,12 @@ class ProgramBuilder:
         numbers_of = tuple(self.index[id(m.buffer)] for m in inputs)
         return BuiltProgram(program, tuple(uops), numbers_of, tuple(once))
 
-    def duplicate(self, number: int, calls: list[KernelCall], uops: list[tuple[UOp, ...]]) -> int:
+    def _duplicate(self, number: int, calls: list[KernelCall], uops: list[tuple[UOp, ...]]) -> int:
         """Buffer with the same contents, for a kernel that has one buffer in two slots."""
         old = self.buffers[number]
         role = "weight" if old.role == "weight" else "temporary"
         initial = old.initial if role == "weight" else None
-        new = self.add_buffer(
+        new = self._add_buffer(
             ("copy", len(self.buffers)), f"{old.name}_copy", old.dtype, (old.depth,), role, initial
         )
         if role == "temporary":
@@ -235,7 +235,7 @@ class ProgramBuilder:
         self.steps = kept
         return aliases
 
-    def place_outputs(
+    def _place_outputs(
         self, outputs: Sequence[TensorSpec], uops: Sequence[UOp], aliases: Mapping[View, View]
     ) -> tuple[int, ...]:
         """Give each result a buffer of its own; a result that is an input, a weight or a part is copied."""
@@ -253,11 +253,11 @@ class ProgramBuilder:
             computed = view.key in each_run and memory.input is None
             if whole and computed:
                 if view.key not in self.index:
-                    self.add_buffer(view.key, spec.name, spec.dtype, spec.shape, "output", _contents(memory))
+                    self._add_buffer(view.key, spec.name, spec.dtype, spec.shape, "output", _contents(memory))
                 results.append(self.index[view.key])
             else:
                 own = View(-1 - len(self.index), 0, view.size, view.dtype)
-                results.append(self.add_buffer(own.key, spec.name, spec.dtype, spec.shape, "output"))
+                results.append(self._add_buffer(own.key, spec.name, spec.dtype, spec.shape, "output"))
                 self.steps.append(Step((), (0, 1), (own, view), (True, False)))
         return tuple(results)
 
@@ -295,13 +295,15 @@ class ProgramBuilder:
             name = self.view_names.get(view) or memory.name or self.fresh("w")
             contents = _contents(memory, view)
             if contents is None and self.open_inputs:
-                return self.add_buffer(key, memory.name or self.fresh("x"), view.dtype, (view.size,), "input")
-            return self.add_buffer(key, name, view.dtype, (view.size,), "weight", contents)
+                return self._add_buffer(
+                    key, memory.name or self.fresh("x"), view.dtype, (view.size,), "input"
+                )
+            return self._add_buffer(key, name, view.dtype, (view.size,), "weight", contents)
         size, dtype = memory.buffer.size, _dtype(memory.buffer)
         name = memory.name or self.fresh("temp")
-        return self.add_buffer(key, name, dtype, (size,), "temporary", _contents(memory))
+        return self._add_buffer(key, name, dtype, (size,), "temporary", _contents(memory))
 
-    def add_buffer(
+    def _add_buffer(
         self,
         key: Any,
         name: str,

@@ -62,7 +62,15 @@ class BitSlicedSimulation:
         self._settled = False
 
     def set(self, name: str, values: npt.ArrayLike) -> None:
-        """Drive an input with one value per lane, or one for all."""
+        """Drive an input with one value per lane, or one for all.
+
+        Parameters
+        ----------
+        name : str
+            Of the port.
+        values : array_like
+            One for each lane, or one for all.
+        """
         _, width = self._top.ports_i[name]
         array = np.broadcast_to(np.asarray(values), (self.lanes,))
         self._set_planes(name, _planes(array, width))

@@ -50,6 +50,17 @@ def vectors(
     Of special values for more than three operands, there are 4,000 random combinations.
     A third of the random operands is near the first one in exponent, a part is subnormal or has long runs of equal
     bits, the rest is uniform.
+
+    Parameters
+    ----------
+    format : Format
+    arity : int
+        Operands.
+    count : int
+        Random operands.
+    seed : int, default 1
+    specials : bool, default True
+        Whether the special values come first.
     """
     rng = np.random.default_rng(seed)
     columns = [_random(format, rng, count) for _ in range(arity)]

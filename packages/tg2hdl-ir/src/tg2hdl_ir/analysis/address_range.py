@@ -24,6 +24,12 @@ def affine_extremes(form: Affine, affine: AffineAnalysis) -> tuple[Extreme, Extr
     """Smallest and largest value over all runs of all loops; None where a bound is not affine in variables.
 
     The bound of a loop may follow a variable that is in the form too: ``n - 1 - i`` with ``i < n`` is never negative.
+
+    Parameters
+    ----------
+    form : Affine
+        Its loops may have run-time bounds.
+    affine : AffineAnalysis
     """
     found = []
     for sign in (-1, 1):
@@ -50,7 +56,17 @@ def affine_extremes(form: Affine, affine: AffineAnalysis) -> tuple[Extreme, Extr
 def gated_interval(
     address: IRValue, gate: IRValue | None, ranges: RangeAnalysis, affine: AffineAnalysis
 ) -> Interval:
-    """An interval that holds every value of an address where a gate is true."""
+    """An interval that holds every value of an address where a gate is true.
+
+    Parameters
+    ----------
+    address : IRValue
+        In elements.
+    gate : IRValue or None
+        Condition of the access; None is always true.
+    ranges : RangeAnalysis
+    affine : AffineAnalysis
+    """
     form = affine.of(address)
     if form is None:
         return _narrowed(gate, ranges).of(address)

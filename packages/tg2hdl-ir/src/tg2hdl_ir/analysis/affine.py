@@ -44,7 +44,14 @@ class Affine:
         return not self.terms
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
-        """``self + factor * other``."""
+        """``self + factor * other``.
+
+        Parameters
+        ----------
+        other : Affine
+        factor : int, default 1
+            Multiplies all coefficients of `other`.
+        """
         if not other.terms:
             return self.offset(factor * other.const)
         terms = dict(self.terms)

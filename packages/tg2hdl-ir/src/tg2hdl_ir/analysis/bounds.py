@@ -90,7 +90,14 @@ class IterationBounds:
         return self.same(dtype.min_value), self.same(dtype.max_value)
 
     def along(self, counter: IRCounter, values: npt.ArrayLike) -> Array:
-        """Values of the iterations of one of the loops."""
+        """Values of the iterations of one of the loops.
+
+        Parameters
+        ----------
+        counter : IRCounter
+        values : array_like
+            One for each iteration of the loop.
+        """
         shape = [1] * len(self.counters)
         shape[self.counters.index(counter)] = -1
         return np.asarray(values, np.int64).reshape(shape)

@@ -79,7 +79,15 @@ class CallChannels:
                 yield statement, self.slots[statement.buf_idx]
 
     def place(self, access: Access, axis: Axis) -> IRCounter | Split | None:
-        """Counter of the channel of an access, or the loop that must be split; None where no counter decides it."""
+        """Counter of the channel of an access, or the loop that must be split; None where no counter decides it.
+
+        Parameters
+        ----------
+        access : Access
+            Load or store of the call's kernel.
+        axis : Axis
+            Channel axis of the buffer, in elements.
+        """
         form, size, stride = self.form(access), axis.size, axis.stride
         found: IRCounter | Split | None = None
         for symbol, factor in form.terms:
@@ -137,7 +145,14 @@ class CallChannels:
         return {loop.counter: loop for loop in walked if loop.counter is not None}
 
     def is_known(self, load: IRBufLoad, constant: set[int]) -> bool:
-        """Whether a load is of a constant, at an address that only counters of known bounds decide."""
+        """Whether a load is of a constant, at an address that only counters of known bounds decide.
+
+        Parameters
+        ----------
+        load : IRBufLoad
+        constant : set of int
+            Numbers of the program's buffers whose contents are known.
+        """
         if self.slots[load.buf_idx] not in constant or load.gate is not None:
             return False
         low = high = (form := self.form(load)).const
@@ -148,7 +163,14 @@ class CallChannels:
         return low >= 0 and high < self.program.buffers[self.slots[load.buf_idx]].depth
 
     def is_only_address(self, counter: IRCounter, constant: set[int]) -> bool:
-        """Whether a counter is used for channels and in addresses of constants only."""
+        """Whether a counter is used for channels and in addresses of constants only.
+
+        Parameters
+        ----------
+        counter : IRCounter
+        constant : set of int
+            Numbers of the program's buffers whose contents are known.
+        """
         for statement in self.statements:
             roots = list(operands(statement))
             if isinstance(statement, IRBufLoad | IRBufStore):

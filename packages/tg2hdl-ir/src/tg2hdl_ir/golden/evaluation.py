@@ -71,7 +71,15 @@ class Evaluation:
         """Called before each step of a recurrence."""
 
     def write(self, buffer: int, address: Array, value: Array) -> None:
-        """Write elements of a buffer."""
+        """Write elements of a buffer.
+
+        Parameters
+        ----------
+        buffer : int
+            Slot of the buffer.
+        address, value : ndarray
+            Broadcast to the iterations that run at once; of equal addresses the last value stays.
+        """
         self.buffers[buffer][address] = value
 
     # Iterations
@@ -87,14 +95,29 @@ class Evaluation:
         return max(1, self.plan.limit // max(1, int(np.prod(self.shape))))
 
     def enter(self, loops: tuple[LoopIR, ...], size: int) -> None:
-        """Run `size` iterations of a loop (or of a perfect nest) at once until `leave`."""
+        """Run `size` iterations of a loop (or of a perfect nest) at once until `leave`.
+
+        Parameters
+        ----------
+        loops : tuple of LoopIR
+            Outermost first; one unless the nest is perfect.
+        size : int
+            Iterations: the product of the bounds.
+        """
         self.dimensions.append(Dimension(loops, size))
         self.shape = (size, *self.shape)
         frame: dict[IRValue, Array] = {}
         self.frames.extend(frame for _ in loops)
 
     def axis(self, values: Array, dtype: DType) -> Array:
-        """Array with one value per iteration of the innermost loop."""
+        """Array with one value per iteration of the innermost loop.
+
+        Parameters
+        ----------
+        values : ndarray
+            One for each iteration, in order.
+        dtype : DType
+        """
         return values.astype(dtype.numpy()).reshape(-1, *(1,) * (len(self.shape) - 1))
 
     def leave(self) -> None:

@@ -93,7 +93,17 @@ class Fold:
     def term(
         self, values: tuple[IRValue, ...], inputs: Mapping[IRValue, Array], shape: tuple[int, ...]
     ) -> Array:
-        """A value, or the product of two, for all steps: the first of its dimensions."""
+        """A value, or the product of two, for all steps: the first of its dimensions.
+
+        Parameters
+        ----------
+        values : tuple of IRValue
+            One value, or the two factors of a product.
+        inputs : mapping of IRValue to ndarray
+            Values for all steps (first dimension), or for each of the other dimensions only.
+        shape : tuple of int
+            Steps, then the other dimensions.
+        """
         arrays = [inputs[v] for v in values]
         product = arrays[0] if len(arrays) == 1 else np.multiply(*arrays)
         if product.ndim == len(shape) and product.shape[0] == shape[0]:
@@ -127,7 +137,15 @@ def _sequence(initial: Array, terms: Sequence[Array], shape: tuple[int, ...]) ->
 
 
 def find_fold(core: Sequence[IRRegLoad | IRRegStore], tainted: set[IROp]) -> Fold | None:
-    """Fold of the accesses of one register, or None."""
+    """Fold of the accesses of one register, or None.
+
+    Parameters
+    ----------
+    core : sequence of IRRegLoad or IRRegStore
+        All accesses of the register in a step, in program order.
+    tainted : set of IROp
+        Ops that depend on a loop-carried register.
+    """
     if len(core) != 2:
         return None
     load, store = core

@@ -81,7 +81,16 @@ class Plan:
 
     @classmethod
     def of(cls, kernel: KernelIR, bounds: Mapping[int, int], select: Selector) -> Plan:
-        """Analyze a kernel."""
+        """Analyze a kernel.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+        bounds : mapping of int to int
+            Trip count of each axis.
+        select : Selector
+            Chooses the evaluation of an op on its formats.
+        """
         kernel, dependence = interchanged(kernel, bounds)
         plan = cls(kernel, dependence, select)
         plan._place(kernel.loop_tree, 0)
@@ -179,7 +188,14 @@ def constant(node: IRConst) -> Array:
 def post_order(
     roots: Iterable[IRValue], sources: Callable[[IRValue], Sequence[IRValue]]
 ) -> Iterator[IRValue]:
-    """Values and all below them, sources first."""
+    """Values and all below them, sources first.
+
+    Parameters
+    ----------
+    roots : iterable of IRValue
+    sources : callable
+        Operands of a value.
+    """
     seen: set[IRValue] = set()
     for root in roots:
         stack: list[tuple[IRValue, bool]] = [(root, False)]

@@ -166,7 +166,15 @@ class Recurrence:
 
 
 def find_recurrence(plan: Plan, loop: LoopIR) -> Recurrence | None:
-    """Recurrence of a loop, or None when it must be executed statement by statement."""
+    """Recurrence of a loop, or None when it must be executed statement by statement.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of the kernel.
+    loop : LoopIR
+        Outermost loop of a perfect nest, or the innermost one only.
+    """
     nest = [loop]
     while len(nest[-1].items) == 1 and isinstance(nest[-1].items[0], LoopIR):
         nest.append(nest[-1].items[0])

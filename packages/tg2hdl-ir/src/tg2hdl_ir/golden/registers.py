@@ -38,7 +38,17 @@ class RegisterFile:
                 self.elements |= {(reg.idx, n): zero[n] for n in range(reg.size)}
 
     def load(self, reg: int, index: Array, shape: tuple[int, ...]) -> Array:
-        """Elements of an array of registers, for all iterations of `shape`."""
+        """Elements of an array of registers, for all iterations of `shape`.
+
+        Parameters
+        ----------
+        reg : int
+            Number of the array.
+        index : ndarray
+            Element, for all iterations or for each one.
+        shape : tuple of int
+            Of the iterations that run at once, innermost loop first.
+        """
         array = self._aligned(reg, len(shape))
         if index.ndim == 0:
             return np.array(array[int(index)])
@@ -55,7 +65,21 @@ class RegisterFile:
         shape: tuple[int, ...],
         private: tuple[bool, ...],
     ) -> None:
-        """Write elements of an array of registers; `private` tells which dimensions have a copy of their own."""
+        """Write elements of an array of registers; `private` tells which dimensions have a copy of their own.
+
+        Parameters
+        ----------
+        reg : int
+            Number of the array.
+        index, value : ndarray
+            Broadcast to `shape`.
+        gate : ndarray or None
+            Where it is false nothing is written; None writes everywhere.
+        shape : tuple of int
+            Of the iterations that run at once, innermost loop first.
+        private : tuple of bool
+            For each dimension, whether its iterations have copies of their own.
+        """
         array = self._aligned(reg, len(shape))
         wanted = tuple(n if own else 1 for n, own in zip(shape, private, strict=True))
         if array.shape[1:] != wanted:
@@ -71,7 +95,15 @@ class RegisterFile:
         array[tuple(places)] = values
 
     def leave(self, written: set[Element], dimensions: int) -> None:
-        """Drop the innermost of `dimensions` dimensions; its last iteration remains."""
+        """Drop the innermost of `dimensions` dimensions; its last iteration remains.
+
+        Parameters
+        ----------
+        written : set of Element
+            Registers that the loop writes.
+        dimensions : int
+            Before the loop is left.
+        """
         for one in written:
             if one[0] in self.arrays:
                 array = self.arrays[one[0]]

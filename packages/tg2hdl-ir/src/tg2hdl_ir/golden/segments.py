@@ -48,7 +48,17 @@ class Segments:
     def run(
         self, initial: Array, inputs: Mapping[IRValue, Array], shape: tuple[int, ...]
     ) -> tuple[Array, Array]:
-        """Value of the register before each step, and after the last one; parameters as of `Fold.run`."""
+        """Value of the register before each step, and after the last one; parameters as of `Fold.run`.
+
+        Parameters
+        ----------
+        initial : ndarray
+            Value of the register before the first step.
+        inputs : mapping of IRValue to ndarray
+            Terms, condition and start for all steps.
+        shape : tuple of int
+            Steps, then the other dimensions.
+        """
         dtype, steps = self.fold.load.dtype, shape[0]
         terms = [self.fold.term(values, inputs, shape) for values in self.fold.terms]
         condition, start = (self.fold.term((v,), inputs, shape) for v in (self.condition, self.start))

@@ -25,7 +25,17 @@ def without_dead_loads(tree: LoopIR) -> LoopIR:
 
 
 def kernel_of(kernel: KernelIR, tree: LoopIR, name: str, more: tuple[BufferMeta, ...] = ()) -> KernelIR:
-    """The kernel of a part of the loop tree, with the buffers and registers that the part uses, and `more` buffers."""
+    """The kernel of a part of the loop tree, with the buffers and registers that the part uses, and `more` buffers.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    tree : LoopIR
+        The part, with a root of its own.
+    name : str
+    more : tuple of BufferMeta, optional
+        Buffers that the part uses and the kernel has not.
+    """
     tree = without_dead_loads(tree)
     statements = list(tree.statements())
     used = {s.buf_idx for s in statements if isinstance(s, IRBufLoad | IRBufStore)}

@@ -22,7 +22,15 @@ __all__ = ["divided", "split_divided_loops"]
 
 
 def divided(op: IROp, folder: Folder) -> IRValue | None:
-    """Quotient or remainder of an affine form by a constant, where it is affine too; None otherwise."""
+    """Quotient or remainder of an affine form by a constant, where it is affine too; None otherwise.
+
+    Parameters
+    ----------
+    op : IROp
+        Integer ``div``, ``mod``, ``shr`` or ``and``; any other gives None.
+    folder : Folder
+        Has the affine forms and ranges of the kernel.
+    """
     found = _divisor(op)
     if found is None:
         return None

@@ -18,7 +18,14 @@ LARGEST_PRODUCT = 64
 
 
 def reciprocal_multiplier(divisor: int, largest: int) -> tuple[int, int]:
-    """Smallest (multiplier, shift) that divides every number from 0 to `largest` by `divisor`."""
+    """Smallest (multiplier, shift) with ``n // divisor == n * multiplier >> shift`` for all ``0 <= n <= largest``.
+
+    Parameters
+    ----------
+    divisor : int
+        Positive.
+    largest : int
+    """
     shift = 0
     while True:
         multiplier = -(-(1 << shift) // divisor)

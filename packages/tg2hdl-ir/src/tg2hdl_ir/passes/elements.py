@@ -71,7 +71,16 @@ class Elements:
 
 
 def elements_of(kernel: KernelIR, root: IROp, loads: Sequence[IRBufLoad]) -> Elements:
-    """The fewest elements for all values of an expression of loads and counters."""
+    """The fewest elements for all values of an expression of loads and counters.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    root : IROp
+        The expression.
+    loads : sequence of IRBufLoad
+        Loads that it reads.
+    """
     found = _fewest(kernel, root, loads)
     known = found.gate is None or found.alternative is not None
     return found if known else _by_counter(kernel, root, loads, AffineAnalysis())
@@ -261,6 +270,12 @@ def evaluated(
     """Expressions in all iterations of the loops of their counters.
 
     None where these are more than `MAX_ITERATIONS`, and where data or a variable without a value decides.
+
+    Parameters
+    ----------
+    values : sequence of IRValue
+    variables : mapping of str to int, optional
+        Values of run-time variables, by name.
     """
     below, variables = values_below(values), variables or {}
     if any(isinstance(v, IRBufLoad | IRRegLoad) for v in below):

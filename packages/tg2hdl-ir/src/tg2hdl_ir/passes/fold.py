@@ -21,7 +21,16 @@ class Folder:
         self.affine = AffineAnalysis(self.ranges)
 
     def op(self, op: str, dtype: DType, *srcs: IRValue) -> IRValue:
-        """``IROp(op, dtype, srcs)`` or something equal and simpler."""
+        """``IROp(op, dtype, srcs)`` or something equal and simpler.
+
+        Parameters
+        ----------
+        op : str
+            Name of a kernel IR op.
+        dtype : DType
+            Of the result.
+        *srcs : IRValue
+        """
         if op == "where":
             return self._where(dtype, *srcs)
         if op == "cast" and srcs[0].dtype == dtype:
@@ -40,11 +49,27 @@ class Folder:
         return None if is_const(result, 1) else result
 
     def equals(self, value: IRValue, number: int) -> IRValue:
-        """Comparison of an integer value with a literal."""
+        """Comparison of an integer value with a literal.
+
+        Parameters
+        ----------
+        value : IRValue
+            Of an integer type.
+        number : int
+            Must be in the range of that type.
+        """
         return self.op("eq", DType.BOOL, value, const_int(number, value.dtype))
 
     def below(self, value: IRValue, number: int) -> IRValue:
-        """``value < number``."""
+        """``value < number``.
+
+        Parameters
+        ----------
+        value : IRValue
+            Of an integer type.
+        number : int
+            Must be in the range of that type.
+        """
         return self.op("lt", DType.BOOL, value, const_int(number, value.dtype))
 
     def _where(self, dtype: DType, *srcs: IRValue) -> IRValue:

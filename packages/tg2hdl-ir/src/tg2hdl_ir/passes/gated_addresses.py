@@ -58,7 +58,16 @@ def simplify_gated_addresses(kernel: KernelIR) -> KernelIR:
 
 
 def value_of_form(form: Affine, dtype: DType, folder: Folder) -> IRValue:
-    """The value of an affine form."""
+    """The value of an affine form.
+
+    Parameters
+    ----------
+    form : Affine
+        Constant plus multiples of counters and variables.
+    dtype : DType
+    folder : Folder
+        Simplifies the ops.
+    """
     total: IRValue = const_int(form.const, dtype)
     for symbol, coefficient in form.terms:
         counter = folder.op("cast", dtype, symbol)

@@ -189,7 +189,15 @@ def applied(name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
 def made_kernels(
     before: KernelIR | ProgramIR, after: Rewritten
 ) -> Iterator[tuple[KernelIR | None, KernelIR]]:
-    """Each kernel that a rewrite made, after the one that it was made of; that is None where the calls are others."""
+    """Each kernel that a rewrite made, after the one that it was made of; that is None where the calls are others.
+
+    Parameters
+    ----------
+    before : KernelIR or ProgramIR
+        Input of the rewrite.
+    after : Rewritten
+        Its result: kernels if the input is a kernel.
+    """
     if isinstance(before, KernelIR):
         kernels = after if isinstance(after, tuple) else (after,)
         yield from ((before, kernel) for kernel in kernels if isinstance(kernel, KernelIR))

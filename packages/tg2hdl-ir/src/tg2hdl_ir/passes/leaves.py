@@ -10,7 +10,14 @@ __all__ = ["leaf_paths", "replace_leaves"]
 
 
 def leaf_paths(loop: LoopIR, above: tuple[LoopIR, ...] = ()) -> Iterator[tuple[LoopIR, ...]]:
-    """Levels from the root to each leaf, in program order."""
+    """Levels from the root to each leaf, in program order.
+
+    Parameters
+    ----------
+    loop : LoopIR
+    above : tuple of LoopIR, optional
+        Levels outside `loop`, outermost first.
+    """
     path = (*above, loop)
     if not loop.loops:
         yield path
@@ -19,7 +26,14 @@ def leaf_paths(loop: LoopIR, above: tuple[LoopIR, ...] = ()) -> Iterator[tuple[L
 
 
 def replace_leaves(loop: LoopIR, leaves: Mapping[int, LoopIR]) -> LoopIR:
-    """A flattened tree with other leaves; `leaves` is by the `id` of the old ones, and those not in it are kept."""
+    """A flattened tree with other leaves; `leaves` is by the `id` of the old ones, and those not in it are kept.
+
+    Parameters
+    ----------
+    loop : LoopIR
+    leaves : mapping of int to LoopIR
+        New leaves by the ``id`` of the old ones.
+    """
     if not loop.loops:
         return leaves.get(id(loop), loop)
     items = tuple(replace_leaves(inner, leaves) for inner in loop.loops)

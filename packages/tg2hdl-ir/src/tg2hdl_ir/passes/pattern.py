@@ -77,7 +77,16 @@ def _same_number(node: IRConst, number: int | float) -> bool:
 
 
 def op(name: str, *operands: Pattern, bind: str = "") -> Pattern:
-    """Op of a name, whose operands have forms of their own."""
+    """Op of a name, whose operands have forms of their own.
+
+    Parameters
+    ----------
+    name : str
+    *operands : Pattern
+        One pattern for each operand.
+    bind : str, optional
+        Name under which a match returns the op.
+    """
     return Pattern(op=name, operands=operands, name=bind)
 
 

@@ -113,6 +113,13 @@ class Reduction:
         """Whether a term never changes the register, or its initial value.
 
         A float sum that does not start at -0.0 never becomes -0.0, so that adding 0.0 leaves it as it is.
+
+        Parameters
+        ----------
+        neutral : IRValue or None
+            Term; only a constant can be neutral.
+        initial : bool
+            The initial value of the register is meant, not any value.
         """
         if not isinstance(neutral, IRConst):
             return False

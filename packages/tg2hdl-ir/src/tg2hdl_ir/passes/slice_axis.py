@@ -50,6 +50,15 @@ class SliceableAxis:
         """Elements of a buffer of `depth` elements that iterations `first` to ``first + count - 1`` use, in order.
 
         Those of iterations beyond the loop are -1.
+
+        Parameters
+        ----------
+        slot : int
+            Of the buffer in the kernel.
+        depth : int
+            Elements of the buffer.
+        first, count : int
+            In iterations.
         """
         places = np.arange(depth).reshape(-1, self.bound, self.strides[slot])[:, first : first + count]
         beyond = count - places.shape[1]

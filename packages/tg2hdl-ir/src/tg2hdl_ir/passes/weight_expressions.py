@@ -68,11 +68,27 @@ class WeightExpression:
         return math.prod(c.bound for c in self.counters if isinstance(c.bound, int))
 
     def is_worth(self, bits: int, read: int) -> bool:
-        """Whether a table of so many bits may take the place of logic on buffers of `read` bits."""
+        """Whether a table of so many bits may take the place of logic on buffers of `read` bits.
+
+        Parameters
+        ----------
+        bits : int
+            Size of the table.
+        read : int
+            Size of the weights that the expression reads, in bits.
+        """
         return bits <= read or (self.costly and bits <= _SMALL)
 
     def kernel(self, kernel: KernelIR, name: str) -> KernelIR:
-        """Kernel that computes the table in slot 0 from the kernel's own slots, each one higher."""
+        """Kernel that computes the table in slot 0 from the kernel's own slots, each one higher.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+            The kernel that has the expression.
+        name : str
+            Of the table and of the kernel that computes it.
+        """
         out = BufferMeta(0, self.depth, self.root.dtype, True, name)
         rewriter = Rewriter(change=_one_slot_higher)
         rewriter.memo.update(self.index_of)
@@ -121,7 +137,16 @@ def _one_slot_higher(statement: IRStatement, rebuilt: IRStatement) -> IRStatemen
 def weight_expressions(
     kernel: KernelIR, fixed: FixedValues, accept: Callable[[WeightExpression], bool]
 ) -> list[WeightExpression]:
-    """Maximal accepted fixed expressions with an op; where one is rejected, its operands are tried."""
+    """Maximal accepted fixed expressions with an op; where one is rejected, its operands are tried.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    fixed : FixedValues
+        Which values depend only on weights.
+    accept : callable
+        Whether an expression may become a table.
+    """
     order, levels = _placed(kernel)
     affine = AffineAnalysis()
     accepted: list[WeightExpression] = []

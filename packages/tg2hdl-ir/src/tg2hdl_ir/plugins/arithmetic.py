@@ -47,7 +47,17 @@ class ArithmeticSet(PluginSet):
         operands: tuple[DType, ...] | None = None,
         result: DType | None = None,
     ) -> tuple[ArithmeticUnit, ...]:
-        """Arithmetic units, all or those that match exactly; highest priority first."""
+        """Arithmetic units, all or those that match exactly; highest priority first.
+
+        Parameters
+        ----------
+        op : str, optional
+            Only units of this op, these operand types and this result type; None matches all.
+        operands : tuple of DType, optional
+            Only units of this op, these operand types and this result type; None matches all.
+        result : DType, optional
+            Only units of this op, these operand types and this result type; None matches all.
+        """
         key = ("units", op, operands, result)
         if key not in self._cache:
             found = self._all("tg2hdl_arithmetic_units", ArithmeticUnit, lambda u: (-u.priority, u.name))
@@ -107,6 +117,14 @@ class ArithmeticSet(PluginSet):
         self, op: str, operands: tuple[DType, ...], result: DType, candidates: list[ArithmeticUnit]
     ) -> ArithmeticUnit | None:
         """Choice of the first policy plugin that makes one.
+
+        Parameters
+        ----------
+        op : str
+        operands : tuple of DType
+        result : DType
+        candidates : list of ArithmeticUnit
+            Units that match, highest priority first; a policy that returns None leaves the choice to the next.
 
         Raises
         ------
@@ -176,6 +194,19 @@ class ArithmeticSet(PluginSet):
         """Golden evaluation of an op: that of the selected unit when it has one, else that of the op.
 
         Where all candidate units agree, none needs to be selected.
+
+        Parameters
+        ----------
+        op : str
+            Name.
+        operands : tuple of DType
+            Types.
+        result : DType
+            Types.
+        target : str, default "generic"
+            FPGA family; units of other families are left out.
+        explicit : mapping of str to str or sequence of str, optional
+            The user's choice of units: one name or several, by op.
         """
         names = _names(explicit, op)
         eligible = [

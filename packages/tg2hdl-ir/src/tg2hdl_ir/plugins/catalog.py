@@ -84,6 +84,12 @@ class Catalog:
     def get(self, hook: str, name: str) -> Any | None:
         """Descriptor of a name, or None.
 
+        Parameters
+        ----------
+        hook : str
+            Such as ``"tg2hdl_ops"``.
+        name : str
+
         Raises
         ------
         PluginError

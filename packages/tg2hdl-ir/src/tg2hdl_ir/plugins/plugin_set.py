@@ -15,7 +15,7 @@ from tg2hdl_ir.plugins.loader import PluginLoader
 from tg2hdl_ir.plugins.problems import PluginProblem
 from tg2hdl_ir.turns import in_turn
 
-__all__ = ["PluginSet", "describe_plugins"]
+__all__ = ["PluginSet"]
 
 T = TypeVar("T")
 
@@ -151,6 +151,15 @@ class PluginSet:
     def call(self, descriptor: Any, field: str, *arguments: Any, **options: Any) -> Any:
         """The result of the `factory` of a descriptor.
 
+        Parameters
+        ----------
+        descriptor
+            A descriptor that a hook returned.
+        field : str
+            Field that holds the factory or its ``"module:attribute"``.
+        *arguments, **options
+            Passed to the factory.
+
         Raises
         ------
         PluginError
@@ -169,6 +178,17 @@ class PluginSet:
     def make(self, descriptor: Any, field: str, kind: type[T], *arguments: Any, **options: Any) -> T:
         """The object that the `factory` of a descriptor makes, of the kind that its hook asks for.
 
+        Parameters
+        ----------
+        descriptor
+            A descriptor that a hook returned.
+        field : str
+            Field that holds the factory or its ``"module:attribute"``.
+        kind : type of T
+            Class that the result must have.
+        *arguments, **options
+            Passed to the factory.
+
         Raises
         ------
         PluginError
@@ -181,6 +201,15 @@ class PluginSet:
 
     def subclass(self, descriptor: Any, field: str, base: type[T]) -> type[T]:
         """Class that a field of a descriptor names.
+
+        Parameters
+        ----------
+        descriptor
+            A descriptor that a hook returned.
+        field : str
+            Field that holds the class or its ``"module:attribute"``.
+        base : type of T
+            Class that it must extend.
 
         Raises
         ------
@@ -231,10 +260,10 @@ class PluginSet:
 
     def describe(self) -> dict[str, Any]:
         """Plugins with contributions and problems: plain data for ``tg2hdl plugins list --json``."""
-        return describe_plugins(self._loader, self._catalog, self.problems)
+        return _describe_plugins(self._loader, self._catalog, self.problems)
 
 
-def describe_plugins(
+def _describe_plugins(
     loader: PluginLoader, catalog: Catalog, problems: Iterable[PluginProblem]
 ) -> dict[str, Any]:
     """Return plugins and problems.

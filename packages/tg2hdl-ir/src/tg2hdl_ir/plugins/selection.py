@@ -9,7 +9,7 @@ from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 
-__all__ = ["best_lowering", "best_unit", "format_types"]
+__all__ = ["best_lowering", "best_unit"]
 
 Owner = Callable[[object], str]
 """Name of the distribution, or of the plugin, that registered a descriptor."""
@@ -22,7 +22,26 @@ def best_unit(
     policy: Callable[[list[ArithmeticUnit]], ArithmeticUnit | None],
     distribution: Owner,
 ) -> ArithmeticUnit | None:
-    """Apply the rule of `Registry.select_unit` to the units of an op and its formats, highest priority first."""
+    """Apply the rule of `Registry.select_unit` to the units of an op and its formats, highest priority first.
+
+    Parameters
+    ----------
+    matching : sequence of ArithmeticUnit
+        Highest priority first.
+    target : str
+        FPGA family.
+    names : sequence of str
+        Units that the user named for the op; the first in `matching` wins.
+    policy : callable
+        Choice of a plugin, or None.
+    distribution : Owner
+        Names the distribution of a unit, for the error.
+
+    Raises
+    ------
+    PluginError
+        When several units have the highest priority.
+    """
     for unit in matching:
         if unit.name in names:
             return unit
@@ -38,7 +57,7 @@ def best_unit(
         one, two = best[:2]
         raise PluginError(
             f"units {one.name!r} of {distribution(one)} and {two.name!r} of {distribution(two)} "
-            f"tie for op {one.op!r} on {format_types(one.operands, one.result)}: target {one.target}, "
+            f"tie for op {one.op!r} on {_format_types(one.operands, one.result)}: target {one.target}, "
             f"priority {one.priority}",
             hint=f"choose one explicitly: {{{one.op!r}: {one.name!r}}}, on the command line --unit {one.op}={one.name}",
         )
@@ -52,13 +71,30 @@ def best_lowering(
     distribution: Owner,
     plugin: Owner,
 ) -> OpLowering | None:
-    """Apply the rule of `Registry.select_lowering` to the lowerings of an op, highest priority first."""
+    """Apply the rule of `Registry.select_lowering` to the lowerings of an op, highest priority first.
+
+    Parameters
+    ----------
+    lowerings : sequence of OpLowering
+        Highest priority first.
+    operands : tuple of DType
+        Types.
+    result : DType
+        Types.
+    distribution, plugin : Owner
+        Names the owner of a lowering, for errors.
+
+    Raises
+    ------
+    PluginError
+        When two that match have the highest priority.
+    """
     matching = [d for d in lowerings if _matches(d, operands, result, plugin)]
     if len(matching) > 1 and matching[0].priority == matching[1].priority:
         one, two = matching[:2]
         raise PluginError(
             f"lowerings {one.name!r} of {distribution(one)} and {two.name!r} of {distribution(two)} tie for op "
-            f"{one.op!r} on {format_types(operands, result)}: priority {one.priority}",
+            f"{one.op!r} on {_format_types(operands, result)}: priority {one.priority}",
             hint="give one of them a higher priority",
         )
     return matching[0] if matching else None
@@ -73,11 +109,11 @@ def _matches(lowering: OpLowering, operands: tuple[DType, ...], result: DType, p
         name = plugin(lowering)
         raise PluginError(
             f"matches of op lowering {lowering.name!r} of plugin {name!r} raised {type(error).__name__}: {error}",
-            where=f"op {lowering.op!r} on {format_types(operands, result)}",
+            where=f"op {lowering.op!r} on {_format_types(operands, result)}",
             hint=f"upgrade the plugin, or disable it with --no-plugin {name}",
         ) from error
 
 
-def format_types(operands: tuple[DType, ...], result: DType) -> str:
+def _format_types(operands: tuple[DType, ...], result: DType) -> str:
     """Printed form of the types of an op."""
     return f"({', '.join(map(str, operands))}) -> {result}"

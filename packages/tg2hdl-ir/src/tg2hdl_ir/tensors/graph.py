@@ -142,7 +142,15 @@ class TensorGraph:
         return found
 
     def rebuilt(self, nodes: Sequence[TensorNode], place: Mapping[int, int] | Sequence[int]) -> TensorGraph:
-        """The graph with other nodes, where `place` says which of them each old one became."""
+        """The graph with other nodes, where `place` says which of them each old one became.
+
+        Parameters
+        ----------
+        nodes : sequence of TensorNode
+            In an order in which operands come first.
+        place : mapping of int to int or sequence of int
+            New number of each old input and output.
+        """
         inputs, outputs = (tuple(place[n] for n in border) for border in (self.inputs, self.outputs))
         return replace(self, nodes=tuple(nodes), inputs=inputs, outputs=outputs)
 
@@ -174,7 +182,21 @@ class GraphBuilder:
         arg: Any = None,
         label: str = "",
     ) -> int:
-        """Number of the node, a new one unless it is there."""
+        """Number of the node, a new one unless it is there.
+
+        Parameters
+        ----------
+        op : str
+            Movement, reduction, lookup, or an op of the kernel IR on elements.
+        sources : tuple of int
+            Numbers of the operands.
+        shape : tuple of int
+        dtype : DType
+        arg : optional
+            Depends on the op: the axes of a reduction, the contents of a constant, ...
+        label : str, optional
+            Name for messages; equal nodes with different labels are one node.
+        """
         key = None if op == "const" else (op, sources, shape, dtype, arg)
         if key in self._known:
             return self._known[key]
@@ -205,7 +227,19 @@ class GraphBuilder:
         return number
 
     def elementwise(self, op: str, *sources: int, dtype: DType, label: str = "") -> int:
-        """An operation on elements of operands that broadcast."""
+        """An operation on elements of operands that broadcast.
+
+        Parameters
+        ----------
+        op : str
+            Name of a kernel IR op.
+        *sources : int
+            Numbers of operands whose shapes broadcast.
+        dtype : DType
+            Of the result.
+        label : str, optional
+            Name for messages.
+        """
         shape = np.broadcast_shapes(*(self.nodes[s].shape for s in sources))
         return self.add(op, sources, shape, dtype, label=label)
 
@@ -223,12 +257,27 @@ class GraphBuilder:
         return source if node.dtype == dtype else self.add("cast", (source,), node.shape, dtype)
 
     def spread(self, number: int, shape: tuple[int, ...]) -> int:
-        """A node in the shape that it broadcasts against."""
+        """A node in the shape that it broadcasts against.
+
+        Parameters
+        ----------
+        number : int
+            Of a node whose shape broadcasts to `shape`.
+        shape : tuple of int
+        """
         node = self.nodes[number]
         return number if node.shape == shape else self.add("expand", (number,), shape, node.dtype)
 
     def move(self, node: TensorNode, source: int) -> int:
-        """The movement of `node` on another operand."""
+        """The movement of `node` on another operand.
+
+        Parameters
+        ----------
+        node : TensorNode
+            A movement; its shape and argument are kept.
+        source : int
+            Number of the new operand.
+        """
         return self.add(node.op, (source,), node.shape, self.nodes[source].dtype, node.arg, node.label)
 
     def reduce(self, op: str, source: int, axes: tuple[int, ...], dtype: DType, label: str = "") -> int:

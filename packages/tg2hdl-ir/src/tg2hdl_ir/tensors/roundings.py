@@ -80,12 +80,26 @@ def multipliers(reals: npt.ArrayLike) -> tuple[Array, Array]:
 
 
 def high_product(a: Any, b: Any) -> Array:
-    """``a * b / 2^31``, halves upward; saturated at the top."""
+    """``a * b / 2^31``, halves upward; saturated at the top.
+
+    Parameters
+    ----------
+    a, b
+        Integers of 32 bits that broadcast.
+    """
     return np.asarray(np.minimum((np.asarray(a, np.int64) * b + (1 << 30)) >> 31, (1 << 31) - 1))
 
 
 def half_away_shift(x: Any, bits: Any) -> Array:
-    """``x / 2^bits``, halves away from zero."""
+    """``x / 2^bits``, halves away from zero.
+
+    Parameters
+    ----------
+    x
+        Integers of up to 62 bits.
+    bits
+        From 0; broadcasts against `x`.
+    """
     x, bits = np.asarray(x, np.int64), np.asarray(bits, np.int64)
     return np.asarray((x + _half(bits) - ((x < 0) & (bits > 0))) >> bits)
 

@@ -60,6 +60,14 @@ def operand_sets(types: Sequence[DType], count: int, seed: int = 0) -> tuple[Bit
     """Operands as bit patterns: all combinations of special values (at most 4096), then `count` random sets.
 
     Of the random float sets one half has exponents near each other, where rounding and cancellation happen.
+
+    Parameters
+    ----------
+    types : sequence of DType
+        One for each operand.
+    count : int
+        Random sets beyond the special values.
+    seed : int, default 0
     """
     rng = np.random.default_rng(seed)
     specials = [np.array(special_values(t), np.uint64) for t in types]
@@ -84,6 +92,16 @@ def check_op(op: OpDef, operands: tuple[DType, ...], result: DType, *, count: in
 
     The type rule allows the types; the evaluation is elementwise and deterministic, and gives the numpy type of the
     result and values that fit its width.
+
+    Parameters
+    ----------
+    op : OpDef
+    operands : tuple of DType
+        Types that the op's rule must allow.
+    result : DType
+        Types that the op's rule must allow.
+    count : int, default 1000
+        Random sets of operands beyond the special values.
 
     Raises
     ------
@@ -152,7 +170,26 @@ def check_lowering(
     count: int = 1000,
     seed: int = 0,
 ) -> int:
-    """Check combinational hardware against the golden evaluation; see `check_unit`."""
+    """Check combinational hardware against the golden evaluation; see `check_unit`.
+
+    Parameters
+    ----------
+    lowering : OpLowering
+    operands : tuple of DType
+        Types that the lowering must match.
+    result : DType
+        Types that the lowering must match.
+    simulate : Simulate
+        Runs the hardware on bit patterns and returns those of the result.
+    count : int, default 1000
+        Random sets of operands beyond the special values.
+    seed : int, default 0
+
+    Raises
+    ------
+    AssertionError
+        When a bit differs; it names the operands.
+    """
     assert resolve(lowering.matches)(operands, result), f"lowering {lowering.name} does not match these types"
     levels = resolve(lowering.levels)(operands, result)
     assert levels >= 0, f"lowering {lowering.name}: {levels} levels"

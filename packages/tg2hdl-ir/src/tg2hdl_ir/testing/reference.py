@@ -33,7 +33,16 @@ Array = npt.NDArray[Any]
 def interpret(
     kernel: KernelIR, buffers: Mapping[int, Array], variables: Mapping[str, int] | None = None
 ) -> dict[int, Array]:
-    """Execute a kernel; same arguments and result as `tg2hdl_ir.golden.evaluate`."""
+    """Execute a kernel; same arguments and result as `tg2hdl_ir.golden.evaluate`.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    buffers : mapping of int to ndarray
+        Contents by slot, in the numpy types of the buffers; not changed.
+    variables : mapping of str to int, optional
+        Run-time variables by name.
+    """
     machine = _Machine(kernel, buffers, variables or {})
     with np.errstate(all="ignore"):
         machine.loop(kernel.loop_tree)

@@ -9,7 +9,17 @@ __all__ = ["conv3x3", "elementwise", "matmul", "padded_convolution", "padded_sum
 
 
 def matmul(m: int, k: int, n: int, dtype: str = "int8", acc: str = "int32") -> KernelIR:
-    """``out[m, n] = a[m, k] @ b[k, n]``, multiplied and summed in `acc`."""
+    """``out[m, n] = a[m, k] @ b[k, n]``, multiplied and summed in `acc`.
+
+    Parameters
+    ----------
+    m, k, n : int
+        Elements of each axis.
+    dtype : str, default "int8"
+        Of both operands.
+    acc : str, default "int32"
+        Of products, sums and results.
+    """
     casts = "" if dtype == acc else f"%4 = cast {acc} %2\n%5 = cast {acc} %3\n"
     left, right = ("%2", "%3") if dtype == acc else ("%4", "%5")
     return parse_kernel(
@@ -44,7 +54,16 @@ END i0
 
 
 def elementwise(size: int, op: str = "add", dtype: str = "fp32") -> KernelIR:
-    """``out = a op b``."""
+    """``out = a op b``.
+
+    Parameters
+    ----------
+    size : int
+        Elements.
+    op : str, default "add"
+        Any op of two operands of `dtype` with a result of this type.
+    dtype : str, default "fp32"
+    """
     return parse_kernel(
         f"""kernel elementwise
   b0 out: {dtype}[{size}] output
@@ -61,7 +80,14 @@ END i0
 
 
 def row_max(rows: int, columns: int, dtype: str = "fp32") -> KernelIR:
-    """Largest element of each row."""
+    """Largest element of each row.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Elements of each axis.
+    dtype : str, default "fp32"
+    """
     low = "-inf" if dtype.startswith(("fp", "bf")) else "-128"
     return parse_kernel(
         f"""kernel row_max
@@ -86,7 +112,14 @@ END i0
 
 
 def padded_sum(size: int, dtype: str = "int32") -> KernelIR:
-    """``out[i] = x[i - 1] + x[i] + x[i + 1]`` with zeros outside: gated loads in an inner loop."""
+    """``out[i] = x[i - 1] + x[i] + x[i + 1]`` with zeros outside: gated loads in an inner loop.
+
+    Parameters
+    ----------
+    size : int
+        Elements of input and output.
+    dtype : str, default "int32"
+    """
     return parse_kernel(
         f"""kernel padded_sum
   b0 out: {dtype}[{size}] output
@@ -113,7 +146,19 @@ END i0
 
 
 def conv3x3(size: int, inputs: int, outputs: int, dtype: str = "int8", acc: str = "int32") -> KernelIR:
-    """Valid 3x3 convolution, ``size`` x ``size`` pixels, channels first."""
+    """Valid 3x3 convolution, ``size`` x ``size`` pixels, channels first.
+
+    Parameters
+    ----------
+    size : int
+        Pixels of each axis of the input.
+    inputs, outputs : int
+        Channels.
+    dtype : str, default "int8"
+        Of input and weights.
+    acc : str, default "int32"
+        Of products, sums and results.
+    """
     inner = size - 2
     casts = "" if dtype == acc else f"%12 = cast {acc} %10\n%13 = cast {acc} %11\n"
     left, right = ("%10", "%11") if dtype == acc else ("%12", "%13")

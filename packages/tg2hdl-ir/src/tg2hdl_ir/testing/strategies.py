@@ -34,7 +34,16 @@ _TYPES = (*_INTS, DType.FP32, DType.FP16)
 
 
 def arrays(dtype: DType, size: int, seed: int) -> npt.NDArray[Any]:
-    """Random contents of a buffer, special float values included."""
+    """Random contents of a buffer, special float values included.
+
+    Parameters
+    ----------
+    dtype : DType
+    size : int
+        Elements.
+    seed : int
+        Equal seeds give equal contents.
+    """
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 1 << dtype.bit_width, size, dtype=np.uint64, endpoint=False)
     if dtype.is_float:

@@ -29,11 +29,30 @@ class Builder:
         self.design = design
 
     def node(self, op: str, ins: list[Operand], width: int, data: Any = None) -> Operand:
-        """Add one node of at most 64 bits."""
+        """Add one node of at most 64 bits.
+
+        Parameters
+        ----------
+        op : str
+            Operator.
+        ins : list of Operand
+        width : int
+            Bits of the result.
+        data : optional
+            As of `Design.add`.
+        """
         return bits_of(self.design.add(op, ins, width, data), 0, width)
 
     def mux(self, condition: Operand, yes: Operand, no: Operand) -> Operand:
-        """Select one of two operands of equal width."""
+        """Select one of two operands of equal width.
+
+        Parameters
+        ----------
+        condition : Operand
+            One bit.
+        yes, no : Operand
+            Of equal width.
+        """
         return self.by_words(lambda *ins: self.node("mux", [condition, *ins], width_of(ins[0])), yes, no)
 
     def by_words(self, make: Any, *operands: Operand) -> Operand:
@@ -50,11 +69,23 @@ class Builder:
         return self.by_words(lambda x: self.node("~", [x], width_of(x)), operand)
 
     def both(self, one: Operand, two: Operand) -> Operand:
-        """AND of two bits."""
+        """AND of two bits.
+
+        Parameters
+        ----------
+        one, two : Operand
+            One bit each.
+        """
         return self.node("&", [one, two], 1)
 
     def either(self, one: Operand, two: Operand) -> Operand:
-        """OR of two bits."""
+        """OR of two bits.
+
+        Parameters
+        ----------
+        one, two : Operand
+            One bit each.
+        """
         return self.node("|", [one, two], 1)
 
     def any(self, operand: Operand) -> Operand:
@@ -79,7 +110,14 @@ class Builder:
         return found
 
     def matches(self, operand: Operand, patterns: Sequence[str]) -> Operand:
-        """Whether one of the patterns of 0, 1 and - (anything) matches."""
+        """Whether one of the patterns of 0, 1 and - (anything) matches.
+
+        Parameters
+        ----------
+        operand : Operand
+        patterns : sequence of str
+            Most significant bit first, as wide as the operand.
+        """
         total = width_of(operand)
         if total <= WORD:
             return self.node("match", [operand], 1, tuple(map(_mask_and_value, patterns)))
@@ -94,14 +132,30 @@ class Builder:
         return found
 
     def equal(self, one: Operand, two: Operand) -> Operand:
-        """Whether two operands are equal."""
+        """Whether two operands are equal.
+
+        Parameters
+        ----------
+        one, two : Operand
+            Of equal width.
+        """
         found = constant(1, 1)
         for x, y in zip(self._words(one), self._words(two), strict=True):
             found = self.both(found, self.node("eq", [x, y], 1))
         return found
 
     def less(self, one: Operand, two: Operand, *, signed: bool, or_equal: bool = False) -> Operand:
-        """Compare two operands."""
+        """Compare two operands.
+
+        Parameters
+        ----------
+        one, two : Operand
+            Of equal width.
+        signed : bool
+            In two's complement.
+        or_equal : bool, default False
+            Whether equal operands give 1.
+        """
         total = width_of(one)
         if total <= WORD:
             return self.node(("s" if signed else "u") + ("le" if or_equal else "lt"), [one, two], 1)
@@ -116,7 +170,15 @@ class Builder:
         return found
 
     def add(self, one: Operand, two: Operand, carry: Operand = ()) -> Operand:
-        """Add two operands of equal width and a carry bit."""
+        """Add two operands of equal width and a carry bit.
+
+        Parameters
+        ----------
+        one, two : Operand
+            Of equal width, which is that of the sum.
+        carry : Operand, optional
+            One bit; empty for none.
+        """
         total = width_of(one)
         if total <= WORD:
             found = self.node("+", [one, two], total)
@@ -135,7 +197,13 @@ class Builder:
         return concat(pieces)
 
     def subtract(self, one: Operand, two: Operand) -> Operand:
-        """Subtract the second operand."""
+        """Subtract the second operand.
+
+        Parameters
+        ----------
+        one, two : Operand
+            Of equal width.
+        """
         total = width_of(one)
         if total <= WORD:
             return self.node("-", [one, two], total)
@@ -146,7 +214,13 @@ class Builder:
         return self.subtract(constant(0, width_of(operand)), operand)
 
     def multiply(self, one: Operand, two: Operand) -> Operand:
-        """Multiply; the product is as wide as the operands."""
+        """Multiply; the product is as wide as the operands.
+
+        Parameters
+        ----------
+        one, two : Operand
+            Of equal width.
+        """
         total = width_of(one)
         if total <= WORD:
             return self.node("*", [one, two], total)
@@ -170,7 +244,14 @@ class Builder:
         return part(concat(pieces), 0, total)
 
     def shift_left(self, operand: Operand, offset: Operand) -> Operand:
-        """Shift towards the top bit; zeros come in."""
+        """Shift towards the top bit; zeros come in.
+
+        Parameters
+        ----------
+        operand : Operand
+        offset : Operand
+            Unsigned number of places.
+        """
         total = width_of(operand)
         if total <= WORD:
             return self._shift("shl", operand, offset, constant(0, total))
@@ -182,7 +263,16 @@ class Builder:
         return found
 
     def shift_right(self, operand: Operand, offset: Operand, *, signed: bool) -> Operand:
-        """Shift towards bit 0; zeros or sign bits come in."""
+        """Shift towards bit 0; zeros or sign bits come in.
+
+        Parameters
+        ----------
+        operand : Operand
+        offset : Operand
+            Unsigned number of places.
+        signed : bool
+            Whether sign bits come in.
+        """
         total = width_of(operand)
         fill = part(sign_extend(operand, 2 * total), total, total) if signed else constant(0, total)
         if total <= WORD:
@@ -199,7 +289,20 @@ class Builder:
     def select_part(
         self, operand: Operand, offset: Operand, width: int, stride: int, *, signed: bool
     ) -> Operand:
-        """Return `width` bits from bit ``offset * stride`` on; beyond the operand are zeros or sign bits."""
+        """Return `width` bits from bit ``offset * stride`` on; beyond the operand are zeros or sign bits.
+
+        Parameters
+        ----------
+        operand : Operand
+        offset : Operand
+            Unsigned.
+        width : int
+            Bits of the result.
+        stride : int
+            Bits for each unit of the offset.
+        signed : bool
+            Whether sign bits come in.
+        """
         total = width_of(operand)
 
         def extended(value: Operand, size: int) -> Operand:
@@ -222,7 +325,17 @@ class Builder:
         return extended(found, width)
 
     def divide(self, one: Operand, two: Operand, *, signed: bool, remainder: bool) -> Operand:
-        """Divide towards minus infinity; by zero the result is 0."""
+        """Divide towards minus infinity; by zero the result is 0.
+
+        Parameters
+        ----------
+        one, two : Operand
+            Dividend and divisor, of equal width.
+        signed : bool
+            In two's complement.
+        remainder : bool
+            Return the remainder, with the sign of the divisor, not the quotient.
+        """
         total = width_of(one)
         name = "mod" if remainder else "div"
         if total <= WORD:

@@ -49,7 +49,18 @@ FLAGS = (
 def generate(
     elaboration: Elaboration, *, batch: int = 0, varying: tuple[str, ...] = (), wave: bool = False
 ) -> str:
-    """Return the C of a design."""
+    """Return the C of a design.
+
+    Parameters
+    ----------
+    elaboration : Elaboration
+    batch : int, default 0
+        Simulations in one model; 0 for a single one.
+    varying : tuple of str, optional
+        Ports that differ among the simulations of a batch.
+    wave : bool, default False
+        Whether a waveform can be recorded.
+    """
     with paused_collection():
         shown = find_wave(elaboration) if wave else None
         design = lower(elaboration, shown.watched if shown else (), pack=not varying)
@@ -121,6 +132,20 @@ def recipe(
     """Return the cache key of a model, and the function that builds it in a directory.
 
     With `first`, a model that takes the compiler long is not optimized.
+
+    Parameters
+    ----------
+    elaboration : Elaboration
+    progress : callable
+        Called with one line of text for each step.
+    batch : int, default 0
+        Simulations in one model; 0 for a single one.
+    varying : tuple of str, optional
+        Ports that differ among the simulations of a batch.
+    wave : bool, default False
+        Whether a waveform can be recorded.
+    first : bool, default False
+        Compile without optimization if that takes long.
     """
     compiler = cc.find_compiler()
     key = _key(elaboration, compiler, batch, varying, wave)
@@ -157,7 +182,14 @@ class LevelizedEngine(CompiledEngine):
             return NativeSimulation(elaboration, self.name, library, better=better)
 
     def elaborated(self, model: SimulationModel, vcd: Path | None) -> Elaboration:
-        """The elaboration of a model; a waveform has the signals of all components."""
+        """The elaboration of a model; a waveform has the signals of all components.
+
+        Parameters
+        ----------
+        model : SimulationModel
+        vcd : Path or None
+            File of the waveform, if there is one.
+        """
         return model.elaboration if vcd else model.compact
 
     def has(self, key: str) -> bool:

@@ -24,7 +24,15 @@ class Scope:
 
 
 def literal(value: int, bits: int) -> str:
-    """Return an unsigned C literal."""
+    """Return an unsigned C literal.
+
+    Parameters
+    ----------
+    value : int
+        Taken modulo ``2**bits``.
+    bits : int
+        Of the C type: 32 or 64.
+    """
     return f"{value & ((1 << bits) - 1):#x}u" + ("ll" if bits == 64 else "")
 
 
@@ -66,7 +74,19 @@ class Expressions:
         return self.control
 
     def variable(self, scope: Scope, key: Any, type_: str, text: str) -> str:
-        """Return the variable that holds an expression, defined in the scope at the first use."""
+        """Return the variable that holds an expression, defined in the scope at the first use.
+
+        Parameters
+        ----------
+        scope : Scope
+            Where it is defined.
+        key
+            Identifies the expression; equal keys have one variable.
+        type_ : str
+            C type.
+        text : str
+            C expression.
+        """
         for other in (self.control, self.varying, self.lane):
             if other is not None and key in other.known:
                 return other.known[key]
@@ -112,19 +132,50 @@ class Expressions:
         return f"q{unit.number}" if unit.number in self.local else f"s->q{unit.number}"
 
     def load(self, array: str, ref: Ref, bits: int, element: str) -> str:
-        """Return the lanes of an array that lanes i, i + 1, ... refer to."""
+        """Return the lanes of an array that lanes i, i + 1, ... refer to.
+
+        Parameters
+        ----------
+        array : str
+            C array of the state.
+        ref : Ref
+        bits : int
+            Of the elements of the vector: 32 or 64.
+        element : str
+            C type of the array.
+        """
         if ref[1] == 1 and ref[2] == 1:
             return f"LOAD_{element}_{bits}({array}[{self.index(ref)}])"
         return f"PICK{bits}({array}[{self.index(ref)}])"
 
     @staticmethod
     def widen(text: str, element: str, bits: int) -> str:
-        """Return a vector of the state as one to compute with."""
+        """Return a vector of the state as one to compute with.
+
+        Parameters
+        ----------
+        text : str
+            C expression.
+        element : str
+            C type in the state.
+        bits : int
+            Of the type to compute with: 32 or 64.
+        """
         return f"(vu{bits}){text}" if element[1:] == str(bits) else f"widen_v{element}({text})"
 
     @staticmethod
     def narrow(text: str, element: str, bits: int) -> str:
-        """Return the inverse of `widen`."""
+        """Return the inverse of `widen`.
+
+        Parameters
+        ----------
+        text : str
+            C expression.
+        element : str
+            C type in the state.
+        bits : int
+            Of the type to compute with: 32 or 64.
+        """
         return (
             f"(v{element})({text})"
             if element[1:] == str(bits)
@@ -145,13 +196,36 @@ class Expressions:
 
     @staticmethod
     def type_of(bits: int, vector: bool) -> str:
-        """Return the C type."""
+        """Return the C type.
+
+        Parameters
+        ----------
+        bits : int
+            32 or 64.
+        vector : bool
+        """
         return f"{'v' if vector else ''}u{bits}"
 
     # Forms
 
     def fit(self, text: str, form: str, wanted: str, width: int, bits: int, vector: bool) -> str:
-        """Convert the bits above the width to a form."""
+        """Convert the bits above the width to a form.
+
+        Parameters
+        ----------
+        text : str
+            C expression.
+        form : str
+            Of its upper bits: ``"z"`` zeros, ``"s"`` copies of the sign, ``"d"`` anything.
+        wanted : str
+            Form of the result.
+        width : int
+            Bits of the value.
+        bits : int
+            Of the C type: 32 or 64.
+        vector : bool
+            Whether it is a vector.
+        """
         # In loops, gcc vectorizes shifts, and no conversion to a shorter type.
         narrow = width == 32 or (width in (8, 16) and self.lane is None)
         if form == wanted or wanted == "d" or width == bits:
@@ -164,7 +238,14 @@ class Expressions:
         return f"({v}u{bits})(({v}i{bits})({text} << {up}) >> {up})"
 
     def whole(self, ref: Ref, wanted: str) -> str:
-        """Return all of a unit in a form; converted once."""
+        """Return all of a unit in a form; converted once.
+
+        Parameters
+        ----------
+        ref : Ref
+        wanted : str
+            Form of the upper bits, as of `fit`.
+        """
         unit = self.units[ref[0]]
         text = self.read(ref)
         vector = self.is_vector(ref)
@@ -176,7 +257,19 @@ class Expressions:
 
     @staticmethod
     def convert(text: str, source: int, target: int, signed: bool, vector: bool) -> str:
-        """Convert between the 32-bit and the 64-bit type."""
+        """Convert between the 32-bit and the 64-bit type.
+
+        Parameters
+        ----------
+        text : str
+            C expression.
+        source, target : int
+            Bits of the C types: 32 or 64.
+        signed : bool
+            Whether the sign is extended.
+        vector : bool
+            Whether it is a vector.
+        """
         if source == target:
             return text
         if vector:
@@ -188,7 +281,17 @@ class Expressions:
     # Operands
 
     def slice(self, piece: LiftedPiece, wanted: str, bits: int) -> str:
-        """Return a slice of a unit as a word of its own."""
+        """Return a slice of a unit as a word of its own.
+
+        Parameters
+        ----------
+        piece : LiftedPiece
+            Reference, lowest bit and number of bits.
+        wanted : str
+            Form of the upper bits, as of `fit`.
+        bits : int
+            Of the C type of the result: 32 or 64.
+        """
         ref, low, count = piece
         assert ref is not None
         unit = self.units[ref[0]]
@@ -213,7 +316,18 @@ class Expressions:
         return self.convert(text, own, bits, False, vector)
 
     def value(self, operand: Lifted, wanted: str, bits: int, vector: bool) -> str:
-        """Return an operand in a form."""
+        """Return an operand in a form.
+
+        Parameters
+        ----------
+        operand : Lifted
+        wanted : str
+            Form of the upper bits, as of `fit`.
+        bits : int
+            Of the C type of the result: 32 or 64.
+        vector : bool
+            Whether a vector is wanted; a scalar is then spread over it by C.
+        """
         width = sum(abs(count) for _, _, count in operand)
         scalars: list[str] = []
         vectors: list[str] = []
@@ -280,7 +394,15 @@ class Expressions:
         return self.value(operand, "z", 32, False)
 
     def mask(self, condition: Lifted, bits: int) -> str:
-        """Return a vector of all ones where a bit is 1."""
+        """Return a vector of all ones where a bit is 1.
+
+        Parameters
+        ----------
+        condition : Lifted
+            One bit.
+        bits : int
+            Of the elements of the vector: 32 or 64.
+        """
         if self.has_vectors(condition):
             return self.convert(self.value(condition, "s", 32, True), 32, bits, True, True)
         ((ref, low, _),) = condition

@@ -58,7 +58,14 @@ _SIGNED: dict[str, Callable[..., int]] = {
 
 
 def evaluate(node: Node, values: list[int]) -> int | None:
-    """Return the value of a node with constant operands; None when it is not worth it."""
+    """Return the value of a node with constant operands; None when it is not worth it.
+
+    Parameters
+    ----------
+    node : Node
+    values : list of int
+        Of the operands, as unsigned integers.
+    """
     widths = [width_of(operand) for operand in node.ins]
     if node.op in _FUNCTIONS:
         found = _FUNCTIONS[node.op](*values)
@@ -147,6 +154,12 @@ def fold(node: Node, number: int) -> Operand | None:
 
     Operands of equal width stay so. The constant of a commutative operator comes first; other operands keep the order
     of the design, which is the same in all lanes, as node numbers are not.
+
+    Parameters
+    ----------
+    node : Node
+    number : int
+        Of the node.
     """
     op, ins, width = node.op, node.ins, node.width
     if op == "copy":

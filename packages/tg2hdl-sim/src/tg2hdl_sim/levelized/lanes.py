@@ -23,14 +23,28 @@ ROUNDS = 64
 
 
 def memory_groups(design: Design, groups: Iterable[Sequence[int]]) -> list[list[int]]:
-    """Return segments that are read together, and the others one by one."""
+    """Return segments that are read together, and the others one by one.
+
+    Parameters
+    ----------
+    design : Design
+    groups : iterable of sequence of int
+        Segments of each group, lane after lane.
+    """
     found = [list(group) for group in groups]
     taken = {segment for group in found for segment in group}
     return found + [[segment] for segment in range(len(design.segments)) if segment not in taken]
 
 
 def find_lanes(design: Design, order: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the groups of nodes and of memory segments; in each, lane after lane."""
+    """Return the groups of nodes and of memory segments; in each, lane after lane.
+
+    Parameters
+    ----------
+    design : Design
+    order : sequence of int
+        Numbers of the nodes, operands first.
+    """
     colours = _Colours(design, order)
     colours.refine()
     nodes, segments = colours.groups()
@@ -283,6 +297,13 @@ class Refinement:
         """Return the colours once a round separates no more items; None when `rounds` are too few.
 
         Different colours may collide, with a chance of 1 in 2**30 for 100,000 items: a caller checks them.
+
+        Parameters
+        ----------
+        start : ndarray
+            First colour of each item.
+        rounds : int
+            At most so many.
         """
         hashes, count = _mixed(start.astype(np.uint64)), 0
         for _ in range(rounds):

@@ -95,7 +95,18 @@ class Design:
     settled: set[int] = field(default_factory=set)
 
     def add(self, op: str, ins: list[Operand], width: int, data: Any = None) -> int:
-        """Add a node and return its number."""
+        """Add a node and return its number.
+
+        Parameters
+        ----------
+        op : str
+            Operator.
+        ins : list of Operand
+        width : int
+            Bits of the result, at most 64.
+        data : optional
+            Depends on the operator: patterns, the segment of a read, the name of a port.
+        """
         self.nodes.append(Node(op, ins, width, data))
         return len(self.nodes) - 1
 

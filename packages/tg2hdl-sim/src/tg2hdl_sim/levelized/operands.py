@@ -31,7 +31,14 @@ Operand = tuple[Piece, ...]
 
 
 def constant(value: int, width: int) -> Operand:
-    """Return a constant, taken modulo 2**width."""
+    """Return a constant, taken modulo 2**width.
+
+    Parameters
+    ----------
+    value : int
+    width : int
+        Bits; 0 gives the empty operand.
+    """
     return ((CONST, value & ((1 << width) - 1), width),) if width else ()
 
 
@@ -45,7 +52,17 @@ def constant_value(operand: Operand) -> int | None:
 
 
 def bits_of(node: int, low: int, count: int) -> Operand:
-    """Return some bits of a node."""
+    """Return some bits of a node.
+
+    Parameters
+    ----------
+    node : int
+        Number.
+    low : int
+        Lowest bit.
+    count : int
+        Bits; 0 gives the empty operand.
+    """
     return ((node, low, count),) if count else ()
 
 
@@ -105,7 +122,16 @@ def concat(pieces: Iterable[Piece]) -> Operand:
 
 
 def part(operand: Operand, low: int, count: int) -> Operand:
-    """Return `count` bits from bit `low` on."""
+    """Return `count` bits from bit `low` on.
+
+    Parameters
+    ----------
+    operand : Operand
+    low : int
+        Lowest bit.
+    count : int
+        Bits.
+    """
     if low == 0 and count == width_of(operand):
         return operand
     found: list[Piece] = []
@@ -127,13 +153,29 @@ def part(operand: Operand, low: int, count: int) -> Operand:
 
 
 def insert(operand: Operand, low: int, value: Operand) -> Operand:
-    """Return the operand with the bits from `low` on replaced."""
+    """Return the operand with the bits from `low` on replaced.
+
+    Parameters
+    ----------
+    operand : Operand
+    low : int
+        Lowest bit that is replaced.
+    value : Operand
+        As many bits are replaced as it has.
+    """
     high = low + width_of(value)
     return concat((*part(operand, 0, low), *value, *part(operand, high, width_of(operand) - high)))
 
 
 def sign_extend(operand: Operand, width: int) -> Operand:
-    """Repeat the top bit up to a width."""
+    """Repeat the top bit up to a width.
+
+    Parameters
+    ----------
+    operand : Operand
+    width : int
+        Bits of the result; an operand that is wider stays.
+    """
     missing = width - width_of(operand)
     if missing <= 0:
         return operand
@@ -146,7 +188,14 @@ def sign_extend(operand: Operand, width: int) -> Operand:
 
 
 def replace(operand: Operand, values: Callable[[int], Operand | None]) -> Operand:
-    """Replace nodes by values."""
+    """Replace nodes by values.
+
+    Parameters
+    ----------
+    operand : Operand
+    values : callable
+        New value of a node, of the same width; None keeps the node.
+    """
     found: list[Piece] = []
     changed = False
     for piece in operand:

@@ -74,7 +74,14 @@ class _Plan:
 
 
 def varying_nodes(design: Design, varying: Iterable[str]) -> set[int]:
-    """Return the nodes that depend on some inputs."""
+    """Return the nodes that depend on some inputs.
+
+    Parameters
+    ----------
+    design : Design
+    varying : iterable of str
+        Names of input ports.
+    """
     names = set(varying)
     users: defaultdict[int, set[int]] = defaultdict(set)
     readers: defaultdict[int, set[int]] = defaultdict(set)
@@ -103,7 +110,16 @@ def varying_nodes(design: Design, varying: Iterable[str]) -> set[int]:
 
 
 def pack_bits(design: Design, varying: Iterable[str] = ()) -> None:
-    """Pack single bits into words, in place."""
+    """Pack single bits into words, in place.
+
+    Parameters
+    ----------
+    design : Design
+        Changed in place.
+    varying : iterable of str, optional
+        Input ports that differ among the simulations of a batch; bits that depend on them are packed with each other
+        only.
+    """
     packer = _Packer(design, varying_nodes(design, varying))
     for _ in range(ROUNDS):
         plan = packer.plan()

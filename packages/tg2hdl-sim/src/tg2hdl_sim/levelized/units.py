@@ -144,7 +144,15 @@ def _needed_bits(operand: Lifted, signed: bool) -> int:
 
 
 def element(width: int, form: str) -> str:
-    """C type that stores a word in few bytes."""
+    """C type that stores a word in few bytes.
+
+    Parameters
+    ----------
+    width : int
+        Bits, at most 64.
+    form : str
+        ``"s"`` for sign-extended words; others are unsigned.
+    """
     size = next(size for size in (8, 16, 32, 64) if width <= size)
     return f"{'i' if form == 's' else 'u'}{size}"
 

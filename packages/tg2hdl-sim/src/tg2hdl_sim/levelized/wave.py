@@ -36,7 +36,15 @@ class Wave:
     header: str
 
     def tables(self, widths: list[int], starts: list[int]) -> list[str]:
-        """Return the C tables; `starts` are the places of the values among all 32-bit chunks of a sample."""
+        """Return the C tables; `starts` are the places of the values among all 32-bit chunks of a sample.
+
+        Parameters
+        ----------
+        widths : list of int
+            Bits of each signal.
+        starts : list of int
+            First chunk of each signal.
+        """
         rows = ", ".join(
             f"{{{_quoted(code)}, {width}, {start}}}"
             for code, width, start in zip(self.codes, widths, starts, strict=True)

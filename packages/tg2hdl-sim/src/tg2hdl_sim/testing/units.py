@@ -33,6 +33,12 @@ _PAUSES = 1 / 3
 def simulate_unit(unit: ArithmeticUnit, operands: tuple[Bits, ...]) -> Bits:
     """Stream operands through a unit, one set in every `ii` enabled cycles.
 
+    Parameters
+    ----------
+    unit : ArithmeticUnit
+    operands : tuple of ndarray
+        Bit patterns, one array for each operand.
+
     Raises
     ------
     AssertionError

@@ -48,7 +48,15 @@ def check_tools(family: str) -> None:
 
 @contextmanager
 def tool_environment(family: str, folder: Path) -> Iterator[dict[str, str]]:
-    """Environment in which Amaranth finds the tools of a family; scripts that call the wheels go to `folder`."""
+    """Environment in which Amaranth finds the tools of a family; scripts that call the wheels go to `folder`.
+
+    Parameters
+    ----------
+    family : str
+        Name of the family.
+    folder : Path
+        Made if it does not exist.
+    """
     variables = {**_UNUSED, "YOWASP_CACHE_DIR": str(tool_cache("YOWASP_CACHE_DIR"))}
     folder.mkdir(parents=True, exist_ok=True)
     for tool in tools_of(family).board_tools:

@@ -21,6 +21,13 @@ _SIGNALS |= {"dqm": "dqm"}
 def check_memory(design: Design, board: BoardDef, platform: Any) -> float | None:
     """Whether a board has the memory of a design; the clock (MHz) at which the design must run, if any.
 
+    Parameters
+    ----------
+    design : Design
+    board : BoardDef
+    platform
+        Of Amaranth, an object.
+
     Raises
     ------
     InputError
@@ -58,6 +65,15 @@ def connect_memory(m: Module, platform: Any, top: TopModule) -> None:
 
     It gives a word half a cycle after its clock, which is read at the end of the cycle after that: the delays of both
     pads may be 2.5 to 9 ns together at 100 MHz.
+
+    Parameters
+    ----------
+    m : Module
+        Top module of the board.
+    platform
+        With a resource ``("sdram", 0)``.
+    top : TopModule
+        With the port ``sdram``.
     """
     pads = platform.request("sdram", 0, dir={pad.name: "-" for pad in platform.lookup("sdram", 0).ios})
     m.submodules.memory_pins = pins = Module()

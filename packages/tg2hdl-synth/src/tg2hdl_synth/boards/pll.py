@@ -48,7 +48,18 @@ def pll_settings(
 
 
 def add_clock(m: Module, platform: Any, tools: Family, settings: PllSettings) -> None:
-    """The domain ``sync`` from the default clock of a platform by a PLL; in reset until the PLL is locked."""
+    """The domain ``sync`` from the default clock of a platform by a PLL; in reset until the PLL is locked.
+
+    Parameters
+    ----------
+    m : Module
+        Top module of the board.
+    platform
+        Of Amaranth.
+    tools : Family
+    settings : PllSettings
+        From `Family.plls`.
+    """
     m.domains.sync = domain = ClockDomain("sync")
     locked = Signal()
     tools.add_pll(m, platform, settings, domain.clk, locked)

@@ -65,7 +65,16 @@ def usage_by_part(
 def limiting_part(
     report: Mapping[str, Any], netlist: Mapping[str, Any], design: Design | BoardComponent
 ) -> str:
-    """Kernel or host port where the slowest path from register to register is, from nextpnr's report."""
+    """Kernel or host port where the slowest path from register to register is, from nextpnr's report.
+
+    Parameters
+    ----------
+    report : mapping of str to object
+        Decoded JSON of ``nextpnr --report``.
+    netlist : mapping of str to object
+        Decoded JSON of the placed netlist.
+    design : Design or BoardComponent
+    """
     paths = [
         p["path"]
         for p in report["critical_paths"]

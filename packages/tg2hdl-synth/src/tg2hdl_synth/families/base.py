@@ -130,6 +130,20 @@ class Family:
     ) -> PlaceAndRoute:
         """Place and route a netlist with one seed, aiming at a frequency (MHz).
 
+        Parameters
+        ----------
+        netlist : Netlist
+            Of `synthesize`.
+        part : TargetDef
+        speed : int
+            Speed grade of the part.
+        seed : int
+            Of the placer; equal seeds give equal results.
+        frequency : float
+            Clock to aim at (MHz).
+        progress : Progress
+            Called with one line of text for each step.
+
         Raises
         ------
         DesignTooLargeError
@@ -190,7 +204,15 @@ class Family:
         return None
 
     def board_platform(self, platform: type, part: str) -> type:
-        """Return a platform of Amaranth as one that `board_tools` build."""
+        """Return a platform of Amaranth as one that `board_tools` build.
+
+        Parameters
+        ----------
+        platform : type
+            Class of Amaranth.
+        part : str
+            Name of the part.
+        """
         return platform
 
     def plls(self, source: float, wanted: float) -> Iterable[PllSettings]:
@@ -206,7 +228,21 @@ class Family:
         return [PllSettings(source, ())] if source <= wanted else []
 
     def add_pll(self, m: Module, platform: Any, settings: PllSettings, clock: Signal, locked: Signal) -> None:
-        """Drive a clock from the default clock of a platform, and `locked` once it is stable."""
+        """Drive a clock from the default clock of a platform, and `locked` once it is stable.
+
+        Parameters
+        ----------
+        m : Module
+            Top module of the board.
+        platform
+            Of Amaranth, an object.
+        settings : PllSettings
+            From `plls`.
+        clock : Signal
+            Driven.
+        locked : Signal
+            Driven: high once the clock is stable.
+        """
         m.d.comb += [clock.eq(self.clock_input(m, platform)), locked.eq(1)]
 
     @staticmethod

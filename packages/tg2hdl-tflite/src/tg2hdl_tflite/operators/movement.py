@@ -14,12 +14,12 @@ from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.requantize import clipped
 from tg2hdl_tflite.value import Bounds, Value, dtype_of
 
-__all__ = ["keeps_codes"]
+__all__: list[str] = []
 
 Array = npt.NDArray[Any]
 
 
-def keeps_codes(node: Node, x: Value, number: Tensor, channels: bool = False) -> Value:
+def _keeps_codes(node: Node, x: Value, number: Tensor, channels: bool = False) -> Value:
     """A result with the elements of an operand; its bounds too, for each channel where the last axis stays."""
     bounds = None
     if x.record.is_quantized:
@@ -39,7 +39,7 @@ def reshape(node: Node) -> Any:
         )
     if x.array is not None:
         return Value(node.output, None, x.array.reshape(node.output.shape))
-    return keeps_codes(
+    return _keeps_codes(
         node, x, x.tensor.reshape(node.output.shape), x.record.shape[-1:] == node.output.shape[-1:]
     )
 
@@ -53,7 +53,7 @@ def transpose(node: Node) -> Any:
         raise node.refuse(f"axes in the order {order}", "export the model again")
     if x.array is not None:
         return Value(node.output, None, x.array.transpose(order))
-    return keeps_codes(node, x, x.tensor.permute(order))
+    return _keeps_codes(node, x, x.tensor.permute(order))
 
 
 @operator("CONCATENATION", version=4)
@@ -144,7 +144,7 @@ def slice_(node: Node) -> Any:
     if x.array is not None:
         cut = tuple(slice(b, e) for b, e in zip(begin, ends, strict=True))
         return Value(node.output, None, x.array[cut])
-    return keeps_codes(node, x, x.tensor.shrink(tuple(zip(begin, ends, strict=True))))
+    return _keeps_codes(node, x, x.tensor.shrink(tuple(zip(begin, ends, strict=True))))
 
 
 @operator("STRIDED_SLICE", version=8)
@@ -173,7 +173,7 @@ def strided_slice(node: Node) -> Any:
             )
     if x.array is not None:
         return Value(node.output, None, np.asarray(x.array[tuple(cuts)]).reshape(node.output.shape))
-    return keeps_codes(node, x, x.tensor[tuple(cuts)].reshape(node.output.shape))
+    return _keeps_codes(node, x, x.tensor[tuple(cuts)].reshape(node.output.shape))
 
 
 @operator("PAD", "PADV2", "MIRROR_PAD", version=4)
@@ -195,7 +195,7 @@ def pad(node: Node) -> Any:
         for axis, place in enumerate(places):
             if any(sides[axis]):
                 number = _taken(node, number, place, axis)
-        return keeps_codes(node, x, number)
+        return _keeps_codes(node, x, number)
     fill: Any = x.zero if x.record.is_quantized else 0
     if node.name == "PADV2":
         value = node.input(2)
@@ -227,12 +227,12 @@ def gather(node: Node) -> Any:
         place = index.array.astype(np.int64)
         if place.size and not (place.min() >= 0 and place.max() < x.record.shape[axis]):
             raise node.refuse(f"an index beyond axis {axis}", "export the model again")
-        return keeps_codes(
+        return _keeps_codes(
             node, x, _taken(node, x.tensor, place.reshape(-1), axis).reshape(node.output.shape)
         )
     if axis:
         raise node.refuse("computed indices of an axis that is not the first", "transpose the table")
-    return keeps_codes(node, x, x.tensor[index.tensor.cast(dtypes.int32)].contiguous())
+    return _keeps_codes(node, x, x.tensor[index.tensor.cast(dtypes.int32)].contiguous())
 
 
 def _taken(node: Node, x: Tensor, place: Array, axis: int) -> Tensor:
@@ -271,7 +271,7 @@ def resize_nearest(node: Node) -> Any:
             number = _repeated(number, axis, out // length)
         else:
             number = _taken(node, number, index, axis)
-    return keeps_codes(node, x, number, channels=True)
+    return _keeps_codes(node, x, number, channels=True)
 
 
 def _repeated(x: Tensor, axis: int, times: int) -> Tensor:

@@ -184,7 +184,7 @@ class Tensors:
             return Tile(block.rows, False, 0, strides, first // lanes - block.first)
         if block is None:
             raise Unfit
-        return self.permuted(block, pattern, first, steps)
+        return self._permuted(block, pattern, first, steps)
 
     def apart(self, slot: int, first: int, steps: tuple[int, ...]) -> Tile:
         """Rows of a tensor that lie far apart, side by side in VMEM."""
@@ -210,7 +210,7 @@ class Tensors:
                 )
         return Tile(rows, False, 0, strides)
 
-    def permuted(self, block: _Resident, pattern: np.ndarray, first: int, steps: tuple[int, ...]) -> Tile:
+    def _permuted(self, block: _Resident, pattern: np.ndarray, first: int, steps: tuple[int, ...]) -> Tile:
         """Lanes of one row each, in an order of their own."""
         emit, lanes = self.emit, self.emit.config.lanes
         low = int(pattern.min())
@@ -237,10 +237,10 @@ class Tensors:
                 [e for e, _, _ in aligned], [t for _, _, t in aligned], [s // lanes for _, s, _ in aligned]
             ):
                 where = Place(into.rows, target + to, stride)
-                self.lanes_of(where, Place(block.rows, row - block.first + source, step), index, count)
+                self._lanes_of(where, Place(block.rows, row - block.first + source, step), index, count)
         return into
 
-    def lanes_of(self, into: Place, source: Place, index: np.ndarray, count: int) -> None:
+    def _lanes_of(self, into: Place, source: Place, index: np.ndarray, count: int) -> None:
         """Collect lanes, numbered by `index` from those of the first row on, of each row and the one behind it."""
         emit, lanes = self.emit, self.emit.config.lanes
         if index.max() >= 2 * lanes:
@@ -298,7 +298,7 @@ class Tensors:
             space, steps, part = (-(-total // lanes),), (lanes,), total % lanes or lanes
             whole = part == lanes or self.ends(node.buf_idx, form)
         if elements_of_word(node.dtype) > 1:
-            self.store_narrow(node, value, space, first, steps, part)
+            self._store_narrow(node, value, space, first, steps, part)
             return
         last = sum((e - 1) * s for e, s in zip(space, value.strides, strict=True))
         end = first // lanes + sum((e - 1) * s // lanes for e, s in zip(space, steps, strict=True))
@@ -313,7 +313,7 @@ class Tensors:
                 if rows:
                     self.move(node.buf_idx, value, at, first // lanes + to, rows)
         if not whole:
-            self.store_part(node.buf_idx, Place(value.rows, value.first + last), end, part)
+            self._store_part(node.buf_idx, Place(value.rows, value.first + last), end, part)
 
     @property
     def wide(self) -> list[IRCounter]:
@@ -334,7 +334,7 @@ class Tensors:
             step *= self.extents[counter]
         return True
 
-    def store_narrow(
+    def _store_narrow(
         self,
         node: IRBufStore,
         value: Tile,
@@ -403,7 +403,7 @@ class Tensors:
             emit.line("store", a=place, b=to + done, slot=slot, count=part)
             done += part
 
-    def store_part(self, slot: int, source: Place, row: int, used: int) -> None:
+    def _store_part(self, slot: int, source: Place, row: int, used: int) -> None:
         """Write the first lanes of an external row, and keep the others."""
         emit, lanes = self.emit, self.emit.config.lanes
         old = Rows(1)

@@ -29,7 +29,7 @@ from tg2hdl_ir.workers import Workers
 from tg2hdl_top import CompileOptions, compile_program
 from tg2hdl_top.validation.validate import validated
 
-__all__ = ["explore", "fitted_options", "opened_exploration", "opened_search"]
+__all__ = ["explore", "fitted_options", "opened_exploration"]
 
 WIDTHS = (8, 6, 4)
 """Widths of weights that are tried for samples without widths (bits)."""
@@ -189,7 +189,7 @@ def opened_exploration(
                 )
             finally:
                 figures.save()
-        with opened_search(
+        with _opened_search(
             variants,
             options,
             part,
@@ -230,13 +230,13 @@ def fitted_options(
         When none fits; with the needs of the smallest one.
     """
     model = [Variant(captured)]
-    with opened_search(model, options, part, label=captured.program.name, progress=progress) as search:
+    with _opened_search(model, options, part, label=captured.program.name, progress=progress) as search:
         chosen = search.run(every=False).best.options
     return replace(chosen, validate=options.validate, validate_keep=options.validate_keep)
 
 
 @contextmanager
-def opened_search(
+def _opened_search(
     variants: Sequence[Variant],
     options: CompileOptions,
     part: str,

@@ -53,12 +53,31 @@ _LUT_RAM = 8
 
 
 def estimate_area(rtlil: str, dsp: int) -> Area:
-    """Cells of a design on an ECP5 with `dsp` multipliers."""
+    """Cells of a design on an ECP5 with `dsp` multipliers.
+
+    Parameters
+    ----------
+    rtlil : str
+    dsp : int
+        Hard multipliers of the part; products beyond are made of LUTs.
+    """
     return _area(rtlil, dsp, pack_registers=False)[0]
 
 
 def estimated(plans: Sequence[Any], rtlil: str, available: int, pack_registers: bool) -> Estimate:
-    """Estimate of a design with these plans on a part with `available` multipliers."""
+    """Estimate of a design with these plans on a part with `available` multipliers.
+
+    Parameters
+    ----------
+    plans : sequence
+        `HardwarePlan` of each kernel.
+    rtlil : str
+        Of the design.
+    available : int
+        Hard multipliers of the part.
+    pack_registers : bool
+        Whether output registers are those of block RAMs and multipliers.
+    """
     area, memories = _area(rtlil, available, pack_registers)
     clock = _clock(plans, memories, area.dsp, pack_registers)
     return Estimate(area.lut, area.ff, area.dsp, area.bram, fmax=round(clock, 1))
@@ -96,7 +115,14 @@ def _area(rtlil: str, available: int, pack_registers: bool) -> tuple[Area, list[
 
 
 def memory_area(memory: WordMemory, *, pack_registers: bool = False) -> Area:
-    """Block RAMs, or LUTs and flip-flops, of a memory."""
+    """Block RAMs, or LUTs and flip-flops, of a memory.
+
+    Parameters
+    ----------
+    memory : WordMemory
+    pack_registers : bool, default False
+        Whether the output register is that of the block RAM.
+    """
     bits = memory.width * memory.depth
     block = memory.style == "block" or (
         not memory.style and bits > ECP5.memory.lut_bits and memory.depth > 32

@@ -34,6 +34,12 @@ def with_soft_products(rtlil: str, chosen: Iterable[Product]) -> str:
     Where both operands pass through two consecutive registers, the second ones move after the rows of partial
     products; where the product passes through two consecutive registers, the first one moves before the last sum.
     Nothing else changes.
+
+    Parameters
+    ----------
+    rtlil : str
+    chosen : iterable of Product
+        Products of any modules of the design.
     """
     names: dict[str, set[str]] = {}
     for product in chosen:

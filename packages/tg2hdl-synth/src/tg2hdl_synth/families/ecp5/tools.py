@@ -182,6 +182,12 @@ def suitable_placers(cells: Mapping[str, int], part: TargetDef) -> tuple[str, ..
     """Placers of nextpnr for a netlist.
 
     ``static`` shortens all nets, ``heap`` the critical ones; which placer is faster depends on the design.
+
+    Parameters
+    ----------
+    cells : mapping of str to int
+        Cells of the netlist by type.
+    part : TargetDef
     """
     return ("static",) if is_full(cells, part) else ("heap", "static")
 
@@ -242,7 +248,15 @@ def _absorb(folder: Path, *, wide: bool = False) -> None:
 
 
 def plls(source: float, wanted: float) -> Iterator[PllSettings]:
-    """Return the settings for clocks up to the wanted one (MHz)."""
+    """Return the settings for clocks up to the wanted one (MHz).
+
+    Parameters
+    ----------
+    source : float
+        Clock of the board (MHz).
+    wanted : float
+        Highest frequency (MHz).
+    """
     for divider in range(1, min(128, int(source / 3.125)) + 1):
         for feedback in range(1, min(80, int(wanted * divider / source + 1e-9)) + 1):
             frequency = source * feedback / divider
@@ -253,7 +267,19 @@ def plls(source: float, wanted: float) -> Iterator[PllSettings]:
 
 
 def pll(source: float, reference: Value, settings: PllSettings, clock: Signal, locked: Signal) -> Instance:
-    """Return the PLL; `source` is the frequency of its reference (MHz)."""
+    """Return the PLL; `source` is the frequency of its reference (MHz).
+
+    Parameters
+    ----------
+    source : float
+        Frequency of the reference (MHz).
+    reference : Value
+        Clock input.
+    settings : PllSettings
+        From `plls`.
+    clock, locked : Signal
+        Driven by the PLL.
+    """
     values = dict(settings.values)
     return Instance(
         "EHXPLLL",

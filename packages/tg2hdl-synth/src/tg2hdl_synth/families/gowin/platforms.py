@@ -51,7 +51,15 @@ _FAMILIES = {"gw1nr-9c": ("gw1n", "GW1N-9C"), "gw2ar-18c": ("gw2a", "GW2A-18C")}
 
 
 def with_present_tools(platform: type, part: str) -> type:
-    """Return a platform of Amaranth as one that the present tools build."""
+    """Return a platform of Amaranth as one that the present tools build.
+
+    Parameters
+    ----------
+    platform : type
+        Class of Amaranth for a Gowin board.
+    part : str
+        Name of the part, such as ``"gw1nr-9c"``.
+    """
     yosys, pack = _FAMILIES[part]
     names = {"yosys_family": yosys, "pack_family": pack}
     return (

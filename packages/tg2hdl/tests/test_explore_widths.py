@@ -9,9 +9,11 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
+from tg2hdl.exploration.variants import samples_key
 from tg2hdl.exploration.widths import Judged, chosen_widths
 from tg2hdl_ir.errors import CapacityError, InputError
 
@@ -31,8 +33,6 @@ SMALL = {"part": "ecp5-45k", "space": {"multipliers": [2], "schedule": ["auto"]}
 
 class Net:
     def __init__(self):
-        from tinygrad import Tensor
-
         self.w1, self.w2 = Tensor(W1), Tensor(W2)
 
     def __call__(self, x):
@@ -130,7 +130,11 @@ def test_points_have_the_accuracy_of_samples_that_chose_no_scale(tmp_path):
         ),
         (
             {"samples": X, "labels": Y[:9]},
-            "9 labels for 40 samples\n  hint: give the class of each sample, in their order",
+            "labels of shape (9,) for 40 samples\n  hint: expected one label a sample: (40,)",
+        ),
+        (
+            {"samples": X, "labels": Y[:, None]},
+            "labels of shape (40, 1) for 40 samples\n  hint: expected one label a sample: (40,)",
         ),
         (
             {"limits": {"loss": -1}},
@@ -142,6 +146,16 @@ def test_bad_arguments(given, text):
     with pytest.raises(InputError) as error:
         tg2hdl.explore(Net(), np.zeros((1, 8), np.float32), **SMALL, **given)
     assert str(error.value) == f"bad input: {text}"
+
+
+def test_samples_are_those_of_quantize():
+    found = [samples_key(each, None, (8,)) for each in (X, X.astype(np.float64), Tensor(X))]
+    assert len(set(found)) == 1
+
+
+def test_samples_under_exchanged_names_are_others():
+    keys = {samples_key({a: X, b: X + 1}, None, (8,)) for a, b in ("xy", "yx")}
+    assert len(keys) == 2
 
 
 def test_a_loss_that_no_widths_keep():

@@ -23,7 +23,7 @@ from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_ir.turns import compiles
 from tg2hdl_quant.graph import QuantizationReport, QuantizeOptions, quantize_graph
 
-__all__ = ["first_samples", "quantize", "samples_as_declared"]
+__all__ = ["first_samples", "quantize", "sample_arrays", "samples_as_declared"]
 
 Array = npt.NDArray[Any]
 
@@ -102,11 +102,7 @@ def quantize(
     if bits is not None:
         further["layers" if isinstance(bits, Mapping) else "bits"] = bits
     chosen = replace(options or QuantizeOptions(), **further)
-    given: dict[str, Array] | list[Array]
-    if isinstance(samples, Mapping):
-        given = {name: _array(s) for name, s in samples.items()}
-    else:
-        given = [_array(s) for s in (samples if isinstance(samples, tuple) else (samples,))]
+    given = sample_arrays(samples)
     if isinstance(model, str | PathLike):
         model = load_model_file(fspath(model), first_samples(given, batched), True, **of_file).model
     else:
@@ -188,6 +184,19 @@ def _with_errors(model: QuantizedModel, arrays: Sequence[Array], results: Sequen
     assert isinstance(model.report, QuantizationReport), "it was quantized"
     model.report = replace(model.report, error_by_position=tuple(errors.tolist()))
     return model
+
+
+def sample_arrays(samples: Any) -> dict[str, Array] | list[Array]:
+    """Samples as arrays, by name or in the order of the inputs.
+
+    Raises
+    ------
+    InputError
+        For an array without samples.
+    """
+    if isinstance(samples, Mapping):
+        return {name: _array(s) for name, s in samples.items()}
+    return [_array(s) for s in (samples if isinstance(samples, tuple) else (samples,))]
 
 
 def first_samples(samples: Sequence[Any] | Mapping[str, Any], batched: bool) -> list[Any] | dict[str, Any]:

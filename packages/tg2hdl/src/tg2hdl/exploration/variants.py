@@ -14,18 +14,20 @@ import numpy.typing as npt
 
 from tg2hdl.exploration.widths import Judged, Widths, chosen_widths, widths_name
 from tg2hdl.loaded_model import load_model
-from tg2hdl.quantization import quantize
+from tg2hdl.quantization import quantize, sample_arrays, samples_as_declared
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_backend import CapturedProgram, tensor_graph
 from tg2hdl_ir.errors import CapacityError, InputError
 from tg2hdl_ir.tensors import evaluate_graph
 from tg2hdl_quant.graph import QuantizationReport
+from tg2hdl_quant.graph.samples import checked_labels
 
 __all__ = ["Variant", "quantized_variants", "samples_key"]
 
 Array = npt.NDArray[Any]
 
-_SHOWN_BITS = range(2, 17)
+_BITS = range(2, 17)
+"""Widths that weights may have (bits)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +57,9 @@ class Variant:
 def samples_key(samples: Any, labels: Any, bits: Sequence[int]) -> str:
     """Text that differs for other samples, labels or widths."""
     digest = hashlib.sha256()
-    for array in (*_arrays(samples).values(), *(() if labels is None else (labels,))):
+    for name, array in (*_arrays(samples).items(), ("labels", () if labels is None else labels)):
         array = np.ascontiguousarray(array)
-        digest.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+        digest.update(repr((name, array.shape, array.dtype.str)).encode() + array.tobytes())
     return f"{tuple(bits)} {digest.hexdigest()[:40]}"
 
 
@@ -68,11 +70,10 @@ def quantized_variants(
     bits: Sequence[int],
     *,
     name: str | None,
-    most_loss: float | None = None,
-    gives_codes: bool = False,
+    most_loss: float | None,
+    gives_codes: bool,
     known: dict[str, list[float]],
-    progress: Callable[[str], None] = lambda message: None,
-    **options: Any,
+    progress: Callable[[str], None],
 ) -> list[Variant]:
     """The model in integers with the widths of weights that are worth planning.
 
@@ -81,7 +82,7 @@ def quantized_variants(
 
     Parameters
     ----------
-    model, samples, labels, options
+    model, samples, labels
         As for `tg2hdl.quantize`.
     bits : sequence of int
         Widths that a layer may have.
@@ -93,7 +94,7 @@ def quantized_variants(
     Raises
     ------
     InputError
-        For widths that are none, or fewer than four samples.
+        For bad widths or labels, or fewer than four samples.
     CapacityError
         When no widths keep the loss.
     """
@@ -108,17 +109,14 @@ def quantized_variants(
     keys = list(arrays)
     of_list = keys == list(range(len(keys)))
     first, second = ({k: a[n::2] for k, a in arrays.items()} for n in (0, 1))
-    right = None if labels is None else np.asarray(labels)
-    if right is not None and len(right) != count:
-        raise InputError(
-            f"{len(right)} labels for {count} samples", hint="give the class of each sample, in their order"
-        )
-    # One kind of scale for all, so that only widths differ.
-    options.setdefault("requantization", "multiplier")
+    right = checked_labels(labels, count)
 
     def quantized(layers: Mapping[str, int]) -> QuantizedModel:
         given = tuple(first.values()) if of_list else first
-        return quantize(model, given, weight_bits=max(widths), layers=dict(layers), **options)
+        # One kind of scale for all, so that only widths differ.
+        return quantize(
+            model, given, weight_bits=max(widths), layers=dict(layers), requantization="multiplier"
+        )
 
     widest = quantized({})
     assert isinstance(widest.report, QuantizationReport), "it was quantized"
@@ -166,11 +164,10 @@ class _Judge:
         if isinstance(model, str | PathLike):
             model = load_model_file(str(model), [s[:1] for s in samples], True).model
         self._samples = list(samples)
-        declared = getattr(model, "inputs", None)
-        shaped = [
-            s[:, None] if declared is None else s.reshape(len(s), *d.shape)
-            for s, d in zip(samples, declared or [None] * len(samples), strict=True)
-        ]
+        if hasattr(model, "inputs"):
+            shaped = samples_as_declared(model.inputs, samples, True)
+        else:
+            shaped = [s[:, None] for s in samples]
         graph = tensor_graph(model, *(s[0] for s in shaped))
         self._float = np.asarray(evaluate_graph(graph, shaped)[0]).reshape(len(samples[0]), -1)
         self.measure = "accuracy" if labels is not None else "agreement with the float model"
@@ -195,7 +192,7 @@ class _Judge:
 
 def _checked(bits: Sequence[int]) -> list[int]:
     widths = sorted(set(bits), reverse=True)
-    if not widths or any(isinstance(b, bool) or b not in _SHOWN_BITS for b in widths):
+    if not widths or any(isinstance(b, bool) or b not in _BITS for b in widths):
         raise InputError(
             f"bits {', '.join(map(str, bits))} are not widths of weights",
             hint="give widths from 2 to 16, e.g. 4,6,8",
@@ -204,9 +201,8 @@ def _checked(bits: Sequence[int]) -> list[int]:
 
 
 def _arrays(samples: Any) -> dict[Any, Array]:
-    if isinstance(samples, Mapping):
-        return {name: np.asarray(a) for name, a in samples.items()}
-    return dict(enumerate(map(np.asarray, samples if isinstance(samples, tuple | list) else (samples,))))
+    found = sample_arrays(samples)
+    return found if isinstance(found, dict) else dict(enumerate(found))
 
 
 def _size(weights: Mapping[str, int], layer: str) -> int:

@@ -58,3 +58,14 @@ def test_a_ratio_is_never_below_one(each, multipliers):
     accelerator = tg2hdl.compile(before_a_convolution(each), LINE, options=options)
     assert all(kernel.ratio is None or kernel.ratio >= 1 for kernel in accelerator.kernels)
     assert sum(kernel.macs for kernel in accelerator.kernels) >= 3 * 8 * 6
+
+
+def test_products_that_share_a_multiplier_count_once():
+    """Two MACs by 4-bit weights are one product, so their ratio is not below one either."""
+    w = np.random.default_rng(3).normal(size=(32, 12)).astype(np.float32)
+    x = np.random.default_rng(4).normal(size=(24, 32)).astype(np.float32)
+    q = tg2hdl.quantize(lambda a: a @ Tensor(w), x, weight_bits=4, requantization="shift")
+    accelerator = tg2hdl.compile(q, x[0], multipliers=4)
+    found = max(accelerator.kernels, key=lambda k: k.macs)
+    assert (found.macs, found.products) == (32 * 12, 32 * 12 // 2)
+    assert found.ratio == found.cycles * 4 / found.products >= 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from tg2hdl.layers import layers_of, weight_origins
-from tg2hdl.macs import count_macs
+from tg2hdl.macs import count_macs, issued_products
 from tg2hdl.results import KernelSummary
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_lower import HardwarePlan
@@ -20,19 +21,24 @@ def kernel_summaries(
     """Summaries in execution order, for the values of variables in the example unless others are given."""
     variables, program = dict(variables or captured.var_vals), design.program
     layers = layers_of(program, weight_origins((captured.preparation, design.preparation)))
-    return tuple(
-        KernelSummary(
-            kernel.name,
-            plan.steps(variables),
-            plan.ii,
-            plan.cycles(variables),
-            plan.multipliers,
-            count_macs(kernel, variables),
-            (*plan.notes, *_excess(plan, design.options)),
-            layer,
+    found = []
+    for kernel, plan, layer in zip(design.sources, design.kernels, layers, strict=True):
+        macs, issued = count_macs(kernel, variables), issued_products(plan, variables)
+        found.append(
+            KernelSummary(
+                kernel.name,
+                plan.steps(variables),
+                plan.ii,
+                plan.cycles(variables),
+                plan.multipliers,
+                macs,
+                # More MACs than products: each product is several MACs.
+                math.ceil(macs / math.ceil(macs / issued)) if macs and issued else macs,
+                (*plan.notes, *_excess(plan, design.options)),
+                layer,
+            )
         )
-        for kernel, plan, layer in zip(design.sources, design.kernels, layers, strict=True)
-    )
+    return tuple(found)
 
 
 def _excess(plan: HardwarePlan, options: CompileOptions) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How many multiplications a kernel needs."""
+"""How many multiplications a kernel needs, and how many products its multipliers compute."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_ir.passes.elements import distinct_values, evaluated
 from tg2hdl_ir.tree import values_below
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.plan.graph import bound_value, leaf_steps
+from tg2hdl_lower.plan.node import Node
+from tg2hdl_lower.plan.operations import DesignProduct, Operation
+from tg2hdl_lower.sharing.budget import is_private
 
-__all__ = ["count_macs"]
+__all__ = ["count_macs", "issued_products", "takes_multiplier"]
 
 
 def count_macs(kernel: KernelIR, variables: Mapping[str, int] | None = None) -> int:
@@ -47,9 +52,22 @@ def count_macs(kernel: KernelIR, variables: Mapping[str, int] | None = None) -> 
             if value in seen or not is_product(value) or affine.of(value) is not None:
                 continue
             seen.add(value)
-            trips = math.prod(_trips(loop.bound, variables or {}) for loop in loops)
+            trips = math.prod(bound_value(loop.bound, variables or {}) for loop in loops)
             total += min(math.ceil(trips * _share(cases, variables)), _distinct(kernel, value, stored, trips))
     return total
+
+
+def issued_products(plan: HardwarePlan, variables: Mapping[str, int]) -> int:
+    """Products that the multipliers of a kernel compute in a run, needed or not."""
+    return sum(
+        leaf_steps(leaf, variables) * sum(takes_multiplier(plan.nodes[n], plan) for n in leaf.nodes)
+        for leaf in plan.leaves
+    )
+
+
+def takes_multiplier(node: Node, plan: HardwarePlan) -> bool:
+    """Whether a node is a product on a multiplier, of the design or of its own."""
+    return isinstance(node, DesignProduct) or (isinstance(node, Operation) and is_private(node, plan.nodes))
 
 
 def _stores(path: tuple[LoopIR, ...]) -> Iterator[tuple[IRBufStore | IRRegStore, tuple[LoopIR, ...]]]:
@@ -84,11 +102,3 @@ def _distinct(kernel: KernelIR, value: IRValue, stored: set[int], trips: int) ->
     if varies or not loads or not isinstance(value, IROp) or any(v.buf_idx in stored for v in loads):
         return trips
     return distinct_values(kernel, value, loads)
-
-
-def _trips(bound: int | IRValue, variables: Mapping[str, int]) -> int:
-    if isinstance(bound, int):
-        return bound
-    from tg2hdl_lower.plan.graph import bound_value
-
-    return bound_value(bound, dict(variables))

@@ -35,6 +35,8 @@ class KernelSummary:
     macs : int
         Multiplications that its results need: none counts again for further results, or in iterations that drop it;
         those by constants take no multiplier and do not count.
+    products : int
+        Products on multipliers that give these MACs: fewer where two of narrow operands are computed as one.
     notes : tuple of str
         Choices of the planner, with reasons.
     layer : str
@@ -47,13 +49,14 @@ class KernelSummary:
     cycles: int
     multipliers: int
     macs: int
+    products: int
     notes: tuple[str, ...] = ()
     layer: str = ""
 
     @property
     def ratio(self) -> float | None:
-        """``cycles x multipliers / MACs``: 1.0 when every multiplier is always busy; None without either."""
-        return self.cycles * self.multipliers / self.macs if self.macs and self.multipliers else None
+        """``cycles x multipliers / products``: 1.0 when every multiplier is always busy; None without either."""
+        return self.cycles * self.multipliers / self.products if self.products and self.multipliers else None
 
 
 @dataclass(frozen=True, eq=False)

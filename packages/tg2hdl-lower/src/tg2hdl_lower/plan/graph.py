@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
@@ -11,7 +12,7 @@ from tg2hdl_ir.golden.kernel import scalar
 from tg2hdl_ir.nodes import IROp, IRValue, IRVariable, LoopIR
 from tg2hdl_lower.plan.node import Node
 
-__all__ = ["LeafPlan", "NodeGraph", "bound_value", "variables_of"]
+__all__ = ["LeafPlan", "NodeGraph", "bound_value", "leaf_steps", "loop_steps", "variables_of"]
 
 _N = TypeVar("_N", bound=Node)
 _M = TypeVar("_M", bound=Node)
@@ -71,6 +72,17 @@ def bound_value(bound: int | IRValue, variables: Mapping[str, int]) -> int:
                 hint=f"give a value from {variable.low} to {variable.high}",
             )
     return scalar(bound, variables)
+
+
+def loop_steps(loop: LoopIR, variables: Mapping[str, int]) -> int:
+    """Steps of a run of a loop, with those of the loops in it."""
+    inner = sum(loop_steps(child, variables) for child in loop.loops) if loop.loops else 1
+    return bound_value(loop.bound, variables) * inner
+
+
+def leaf_steps(leaf: LeafPlan, variables: Mapping[str, int]) -> int:
+    """Steps of a leaf in a run of its kernel."""
+    return math.prod(bound_value(loop.bound, variables) for loop in leaf.path)
 
 
 def variables_of(value: int | IRValue) -> list[IRVariable]:

@@ -14,7 +14,7 @@ from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.control_registers import ControlRegisters
 from tg2hdl_lower.plan.delay_line import DelayLine
-from tg2hdl_lower.plan.graph import LeafPlan, NodeGraph, bound_value
+from tg2hdl_lower.plan.graph import LeafPlan, NodeGraph, bound_value, loop_steps
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_lower.plan.placement import Placement, Schedule
@@ -156,7 +156,7 @@ class HardwarePlan(NodeGraph):
 
     def steps(self, variables: dict[str, int] | None = None) -> int:
         """Steps of one run; `variables` gives the run-time bounds."""
-        return _steps(self.kernel.loop_tree, variables or {})
+        return loop_steps(self.kernel.loop_tree, variables or {})
 
     @property
     def rows(self) -> int:
@@ -227,8 +227,3 @@ def _slots(resources: Sequence[SharedResource]) -> Iterator[str]:
 
 def _bound(loop: LoopIR) -> str:
     return str(loop.bound) if isinstance(loop.bound, int) else "n"
-
-
-def _steps(loop: LoopIR, variables: dict[str, int]) -> int:
-    inner = sum(_steps(child, variables) for child in loop.loops) if loop.loops else 1
-    return bound_value(loop.bound, variables) * inner

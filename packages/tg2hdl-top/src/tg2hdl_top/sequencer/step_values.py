@@ -15,7 +15,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRCounter, LoopIR
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.plan import HardwarePlan, LeafPlan
-from tg2hdl_lower.plan.graph import bound_value
+from tg2hdl_lower.plan.graph import bound_value, loop_steps
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import ConstantProduct, Operation
 from tg2hdl_lower.plan.values import (
@@ -53,8 +53,8 @@ def steps_of(
     before = 0
     for parent, loop in zip(parents, leaf.path, strict=False):
         # Where a core checks both ends of windows, the loops of its leaves are those of another kernel.
-        before += sum(_steps(child, variables) for child in _loops_before(loop, parent.loops))
-    periods = [_steps(loop, variables) // bound for loop, bound in zip(leaf.path, bounds, strict=True)]
+        before += sum(loop_steps(child, variables) for child in _loops_before(loop, parent.loops))
+    periods = [loop_steps(loop, variables) // bound for loop, bound in zip(leaf.path, bounds, strict=True)]
     for first in range(0, total, _CHUNK):
         numbers = np.arange(first, min(first + _CHUNK, total), dtype=np.int64)
         digits = np.unravel_index(numbers, bounds) if bounds else ()
@@ -75,11 +75,6 @@ def _loops_before(loop: LoopIR, loops: Iterable[LoopIR]) -> Iterator[LoopIR]:
 def _axis(loop: LoopIR) -> int:
     assert loop.counter is not None, "only the root has no counter"
     return loop.counter.axis
-
-
-def _steps(loop: LoopIR, variables: Mapping[str, int]) -> int:
-    inner = sum(_steps(child, variables) for child in loop.loops) if loop.loops else 1
-    return bound_value(loop.bound, variables) * inner
 
 
 class StepValues:

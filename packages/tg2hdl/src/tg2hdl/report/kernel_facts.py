@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tg2hdl.report.utilization import takes_multiplier
+from tg2hdl.macs import issued_products
 from tg2hdl.results import KernelSummary
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
-from tg2hdl_lower.plan.graph import LeafPlan, bound_value
+from tg2hdl_lower.plan.graph import leaf_steps
 from tg2hdl_lower.plan.operations import UnitOp
 
 if TYPE_CHECKING:
@@ -98,14 +98,10 @@ def _slots(plan: HardwarePlan, summary: KernelSummary, variables: dict[str, int]
     many, steps = summary.multipliers, max(1, summary.steps)
     if not many or not summary.macs:
         return {}
-    issued = sum(
-        _steps(leaf, variables) * sum(takes_multiplier(plan.nodes[n], plan) for n in leaf.nodes)
-        for leaf in plan.leaves
-    )
+    issued = issued_products(plan, variables)
     if not issued:
         return {}
-    # Two products by narrow weights may share a multiplier.
-    useful = math.ceil(summary.macs / math.ceil(summary.macs / issued))
+    useful = summary.products
     needed = math.ceil(issued / steps / many)
     return {
         "useful": min(useful, issued),
@@ -138,17 +134,10 @@ def _accesses(plan: HardwarePlan, variables: dict[str, int]) -> tuple[int, int]:
     """Bits that a run reads from memories and writes to them, in whole words."""
     read = written = 0
     for leaf in plan.leaves:
-        steps = _steps(leaf, variables)
+        steps = leaf_steps(leaf, variables)
         for number in leaf.nodes:
             node = plan.nodes[number]
             if isinstance(node, Load | Store):
                 bits = steps * plan.layouts[node.buffer].lanes * plan.storage[node.buffer].bit_width
                 read, written = (read + bits, written) if isinstance(node, Load) else (read, written + bits)
     return read, written
-
-
-def _steps(leaf: LeafPlan, variables: dict[str, int]) -> int:
-    steps = 1
-    for loop in leaf.path:
-        steps *= bound_value(loop.bound, variables)
-    return steps

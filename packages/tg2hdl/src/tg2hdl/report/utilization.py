@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tg2hdl.macs import takes_multiplier
 from tg2hdl_ir.nodes import IRBufStore, IRCounter, IRValue, LoopIR
 from tg2hdl_ir.passes.elements import evaluated
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.tree import values_below
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
-from tg2hdl_lower.plan.graph import bound_value
-from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import DesignProduct, Operation, UnitOp
-from tg2hdl_lower.sharing.budget import is_private
+from tg2hdl_lower.plan.graph import loop_steps
+from tg2hdl_lower.plan.operations import DesignProduct, UnitOp
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
@@ -30,7 +29,6 @@ __all__ = [
     "heat",
     "kernel_events",
     "resources",
-    "takes_multiplier",
 ]
 
 BINS = 160
@@ -116,11 +114,6 @@ def kernel_events(
         yield (kind, name), Events(leaf_number, offset, count)
 
 
-def takes_multiplier(node: Node, plan: HardwarePlan) -> bool:
-    """Whether a node is a product on a multiplier, of the design or of its own."""
-    return isinstance(node, DesignProduct) or (isinstance(node, Operation) and is_private(node, plan.nodes))
-
-
 def events_of(
     plan: HardwarePlan, events: Events, start: int, edges: np.ndarray, variables: Mapping[str, int]
 ) -> np.ndarray:
@@ -191,7 +184,7 @@ def _steps_of(loop: LoopIR, leaf: LoopIR, steps: np.ndarray, variables: Mapping[
     """Steps of a leaf loop among the first `steps` steps of the loop around it."""
     if not loop.loops:
         return steps if loop is leaf else np.zeros_like(steps)
-    sizes = [_size(child, variables) for child in loop.loops]
+    sizes = [loop_steps(child, variables) for child in loop.loops]
     whole, rest = np.divmod(steps, max(1, sum(sizes)))
     total = np.zeros_like(steps)
     for child, size in zip(loop.loops, sizes, strict=True):
@@ -199,11 +192,6 @@ def _steps_of(loop: LoopIR, leaf: LoopIR, steps: np.ndarray, variables: Mapping[
         total = total + whole * all_of_it + _steps_of(child, leaf, np.clip(rest, 0, size), variables)
         rest = np.maximum(rest - size, 0)
     return total
-
-
-def _size(loop: LoopIR, variables: Mapping[str, int]) -> int:
-    inner = sum(_size(child, variables) for child in loop.loops) if loop.loops else 1
-    return bound_value(loop.bound, dict(variables)) * inner
 
 
 def _share_of_steps(plan: HardwarePlan, leaf: int, buffer: int, variables: Mapping[str, int]) -> float:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,7 +42,7 @@ def run(
     parser.add_argument("--random", type=int, default=0, help="random ones to simulate instead")
     parser.add_argument("--seed", type=int, default=1, help="of the random ones")
     options = parser.parse_args()
-    from tg2hdl.bench import versions
+    from tg2hdl.bench import tools, write_results
 
     rng = np.random.default_rng(options.seed)
     for number in range(options.random):
@@ -61,9 +59,6 @@ def run(
         lines.append([measure(case, count, simulate=options.simulate) for count in parallel])
         ratios = (f"x{n} {r['ratio']:.2f}" for n, r in zip(parallel, lines[-1], strict=True))
         print(lines[-1][0]["case"], *ratios, flush=True)
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": date, "versions": versions(), "rows": [row for line in lines for row in line]}
-    file.write_text(json.dumps(record, indent=1) + "\n")
     *text, first, second = head
     table = [
         *text,
@@ -73,5 +68,5 @@ def run(
     for line in lines:
         ratios = (f"{row['ratio']:.2f}" for row in line)
         table.append(f"| {line[0]['case']} | {line[0]['work']:,} | " + " | ".join(ratios) + " |")
-    tools = ", ".join(f"{name} {version}" for name, version in versions().items())
-    file.with_suffix(".md").write_text("\n".join([*table, "", f"{date}, {tools}"]) + "\n")
+    rows = [row for line in lines for row in line]
+    write_results(file, {"rows": rows}, lambda record: "\n".join([*table, "", tools(record)]) + "\n")

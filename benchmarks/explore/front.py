@@ -10,7 +10,6 @@ does; on two free cores `--workers 2` takes half of them and the start of two pr
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import sys
@@ -27,6 +26,7 @@ sys.path.insert(0, str(HERE.parent))
 import workloads  # noqa: E402
 
 import tg2hdl  # noqa: E402
+from tg2hdl.bench import tools, write_results  # noqa: E402
 
 PART = "ecp5-45k"
 MODELS = {
@@ -70,18 +70,15 @@ def measured(name: str) -> dict[str, Any]:
     }
 
 
-def write(rows: list[dict[str, Any]]) -> None:
-    """The results as JSON and as a table."""
-    from tg2hdl.bench import versions
-
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": today, "versions": versions(), "part": PART, "rows": rows}
-    (HERE / "front.json").write_text(json.dumps(record, indent=1) + "\n")
+def table(record: dict[str, Any]) -> str:
+    """Markdown of the results."""
+    rows = record["rows"]
     lines = [
         "# Time to the front",
         "",
-        f"Written by `python benchmarks/explore/front.py` on {today}, for {PART}, with an empty cache.",
-        "Processor seconds of one process, for all designs of the space; the page plans none of them again.",
+        f"Written by `python benchmarks/explore/front.py` on {record['date']}, for {PART}, with an empty cache.",
+        "Processor seconds of one process, for all designs of the space; the page takes its designs from the",
+        "exploration.",
         "",
         "| model | designs | estimated | on the front | fewest cycles | with | processor seconds | page |",
         "|---|---|---|---|---|---|---|---|",
@@ -93,8 +90,7 @@ def write(rows: list[dict[str, Any]]) -> None:
     ]
     if missing := [name for name in MODELS if name not in {row["model"] for row in rows}]:
         lines += ["", f"Not measured in this run: {', '.join(missing)}."]
-    lines += ["", ", ".join(f"{name} {version}" for name, version in versions().items()), ""]
-    (HERE / "front.md").write_text("\n".join(lines))
+    return "\n".join([*lines, "", tools(record), ""])
 
 
 def main() -> None:
@@ -110,7 +106,8 @@ def main() -> None:
         if options.only in name:
             rows[name] = measured(name)
             print(json.dumps(rows[name]), flush=True)
-            write([rows[n] for n in MODELS if n in rows])
+            found = [rows[n] for n in MODELS if n in rows]
+            write_results(path, {"part": PART, "rows": found}, table)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ nothing with the exploration.  The status is 1 when `--fit` takes over 1.02 time
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.bench import tools, write_results
 from tg2hdl_ir.errors import Tg2hdlError
 
 HERE = Path(__file__).parent
@@ -134,21 +134,18 @@ def main() -> int:
                 rows.append(measured(model, order))
                 print(json.dumps(rows[-1]), flush=True)
                 if options.only is None:
-                    write(rows)
+                    write_results(HERE / "fit.json", {"board": BOARD, "most": MOST, "rows": rows}, table)
     return int(not rows or any(row["ratio"] > MOST for row in rows))
 
 
-def write(rows: list[dict[str, Any]]) -> None:
-    """The results as JSON and as a table."""
-    from tg2hdl.bench import versions
-
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": today, "versions": versions(), "board": BOARD, "most": MOST, "rows": rows}
-    (HERE / "fit.json").write_text(json.dumps(record, indent=1) + "\n")
+def table(record: dict[str, Any]) -> str:
+    """Markdown of the results."""
+    rows = record["rows"]
     lines = [
         "# `--fit` against a sweep by hand",
         "",
-        f"Written by `python benchmarks/explore/run.py` on {today}, for {BOARD}. Cycles from start to done, exact.",
+        f"Written by `python benchmarks/explore/run.py` on {record['date']}, for {BOARD}. Cycles from start to",
+        "done, exact.",
         f"The sweep takes {', '.join(map(str, BUDGETS))} multipliers, with all else as it is by default; `best` is the",
         "best of it that fits, or the design of `--fit` where none that fits is faster.",
         "",
@@ -166,8 +163,7 @@ def write(rows: list[dict[str, Any]]) -> None:
     wanted = [(model.name, order) for order in ORDERS for model in models()]
     if missing := [f"{name} ({order})" for name, order in wanted if (name, order) not in done]:
         lines += ["", f"Not measured in this run, which was stopped: {', '.join(missing)}."]
-    lines += ["", ", ".join(f"{name} {version}" for name, version in versions().items()), ""]
-    (HERE / "fit.md").write_text("\n".join(lines))
+    return "\n".join([*lines, "", tools(record), ""])
 
 
 if __name__ == "__main__":

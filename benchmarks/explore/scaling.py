@@ -11,7 +11,6 @@ tasks of plans are ladders, cut into parts as for that many workers.
 from __future__ import annotations
 
 import argparse
-import datetime
 import heapq
 import json
 import os
@@ -30,6 +29,7 @@ sys.path.insert(0, str(HERE))
 
 from front import MODELS, PART  # noqa: E402
 
+from tg2hdl.bench import tools, write_results  # noqa: E402
 from tg2hdl.exploration.explore import explore  # noqa: E402
 from tg2hdl_ir.workers import Workers  # noqa: E402
 
@@ -131,36 +131,34 @@ def main() -> None:
     )
     parser.add_argument("--simulate", action="store_true", help="take the measured tasks of scaling.json")
     options = parser.parse_args()
-    from tg2hdl.bench import versions
-
     path = HERE / "scaling.json"
     tasks = json.loads(path.read_text())["tasks"] if options.simulate else measured()
-    found = rows(tasks)
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": today, "versions": versions(), "model": MODEL, "part": PART, "rows": found}
-    path.write_text(json.dumps({**record, "tasks": tasks}, indent=1) + "\n")
+    write_results(path, {"model": MODEL, "part": PART, "rows": rows(tasks), "tasks": tasks}, table)
+    print(path.with_suffix(".md").read_text())
+
+
+def table(record: dict[str, Any]) -> str:
+    """Markdown of the results."""
+    tasks = record["tasks"]
     sizes = [t["bytes"] for t in tasks]
     lines = [
         "# An exploration on many workers",
         "",
-        f"Simulated by `python benchmarks/explore/scaling.py` on {today} from the {len(tasks)} tasks of an exploration",
-        f"of the {MODEL} for {PART} with {len(BUDGETS)} budgets, one after the other: "
-        f"{sum(t['seconds'] for t in tasks):.0f} processor seconds, "
-        f"{max(sizes) / 1e3:.0f} kB for the",
-        f"largest task. The client takes {1e3 * START:.0f} ms for a task, its link carries {LINK / 1e6:.0f} MB/s. "
-        "The bottleneck is what takes the",
-        "largest share of the time; a ladder that is cut into parts shares fewer plans, which is left out.",
+        f"Simulated by `python benchmarks/explore/scaling.py` on {record['date']} from the {len(tasks)} tasks of an",
+        f"exploration of the {MODEL} for {PART} with {len(BUDGETS)} budgets, one after the other:",
+        f"{sum(t['seconds'] for t in tasks):.0f} processor seconds, {max(sizes) / 1e3:.0f} kB for the largest task.",
+        f"The client takes {1e3 * START:.0f} ms for a task, its link carries {LINK / 1e6:.0f} MB/s. The bottleneck is",
+        "what takes the largest share of the time. A ladder that is cut into parts shares fewer plans, which is left",
+        "out.",
         "",
         "| workers | seconds | speed-up | bottleneck | its share |",
         "|---|---|---|---|---|",
     ]
     lines += [
         f"| {r['workers']} | {r['seconds']:.1f} | {r['speed_up']:.2f} | {r['bottleneck']} | {r['share']:.0%} |"
-        for r in found
+        for r in record["rows"]
     ]
-    lines += ["", ", ".join(f"{name} {version}" for name, version in versions().items()), ""]
-    (HERE / "scaling.md").write_text("\n".join(lines))
-    print("\n".join(lines))
+    return "\n".join([*lines, "", tools(record), ""])
 
 
 if __name__ == "__main__":

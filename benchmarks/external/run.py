@@ -13,7 +13,6 @@ Results go to external.json and external.md beside this file.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import sys
 import tempfile
@@ -168,6 +167,8 @@ def port_cells(name: str) -> dict[str, Any]:
 
 def table(record: dict[str, Any]) -> str:
     """Markdown of the results."""
+    from tg2hdl.bench import tools
+
     lines = [
         "# Weights in memory outside the chip",
         "",
@@ -196,8 +197,7 @@ def table(record: dict[str, Any]) -> str:
             "|---|---|---|---|",
             *(f"| {c['port']} | {c['bits']} | {c['luts']:,} | {c['ffs']:,} |" for c in record["cells"]),
         ]
-    tools = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    return "\n".join([*lines, "", f"{record['date']}, {tools}"]) + "\n"
+    return "\n".join([*lines, "", tools(record)]) + "\n"
 
 
 def main() -> None:
@@ -209,14 +209,12 @@ def main() -> None:
     parser.add_argument("--cells", action="store_true", help="count the cells of the ports instead")
     parser.add_argument("--only", default="", help="part of the names of cases to measure")
     options = parser.parse_args()
-    from tg2hdl.bench import versions
+    from tg2hdl.bench import write_results
 
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {"rows": []}
     if options.cells:
         names = ("axi4", "wishbone", "wishbone-pipelined", "sdram")
-        record = known | {"cells": [port_cells(name) for name in names]}
-        RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-        RESULTS.with_suffix(".md").write_text(table(record))
+        write_results(RESULTS, known | {"cells": [port_cells(name) for name in names]}, table)
         return
     rows = {row["case"]: row for row in known["rows"]}
     for case in CASES:
@@ -224,11 +222,7 @@ def main() -> None:
             continue
         rows[case.key] = row = measure(case, simulate=options.simulate)
         print(case.key, row["cycles"], row["of_port"], row["of_multipliers"], flush=True)
-        date = datetime.datetime.now(datetime.UTC).date().isoformat()
-        kept = [rows[c.key] for c in CASES if c.key in rows]
-        record = known | {"date": date, "versions": versions(), "rows": kept}
-        RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-        RESULTS.with_suffix(".md").write_text(table(record))
+        write_results(RESULTS, known | {"rows": [rows[c.key] for c in CASES if c.key in rows]}, table)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import argparse
 import json
 import tempfile
 from collections import Counter
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from amaranth.back import rtlil
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl.bench import versions
+from tg2hdl.bench import tools, write_results
 from tg2hdl_backend.stream_runner import packets_on
 from tg2hdl_sim.yosys import run_yosys
 from tg2hdl_synth import estimate_design
@@ -173,12 +172,10 @@ def main() -> None:
         known[name] = row(name)
         print(known[name], flush=True)
         rows = [known[n] for n in CASES if n in known]
-        made = {"date": str(date.today()), "versions": versions(), "rows": rows}
-        path.write_text(json.dumps(made, indent=1) + "\n")
-        write_table(made)
+        write_results(path, {"rows": rows}, table)
 
 
-def write_table(made: dict[str, Any]) -> None:
+def table(made: dict[str, Any]) -> str:
     columns = (
         "name",
         "schedule",
@@ -190,11 +187,10 @@ def write_table(made: dict[str, Any]) -> None:
         "Yosys",
         "simulated",
     )
-    with_versions = ", ".join(f"{n} {v}" for n, v in made["versions"].items())
     lines = [
         "# Streams",
         "",
-        f"{made['date']}; {with_versions}. Made by `python benchmarks/memory/rows.py`. Cycles from packet to packet "
+        f"{tools(made)}. Made by `python benchmarks/memory/rows.py`. Cycles from packet to packet "
         "behind `axi-stream` without pauses, as predicted; DP16KD of an ECP5 by the plan, by the estimate, by Yosys.",
         "",
         "| " + " | ".join(columns) + " |",
@@ -205,7 +201,7 @@ def write_table(made: dict[str, Any]) -> None:
         lines.append(
             "| " + " | ".join(f"{c:,}" if isinstance(c, int | float) else str(c) for c in cells) + " |"
         )
-    (HERE / "rows.md").write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

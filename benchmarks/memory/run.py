@@ -23,7 +23,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl.bench import versions
+from tg2hdl.bench import tools, write_results
 from tg2hdl.compiled_model import CompiledModel
 from tg2hdl_synth import part_named
 from tg2hdl_synth.families.ecp5 import ECP5
@@ -102,11 +102,10 @@ def measure(folder: Path | None, name: str, multipliers: int, simulates: bool) -
 
 def table(record: dict[str, Any]) -> str:
     """The record as Markdown."""
-    tools = ", ".join(f"{k} {v}" for k, v in record["versions"].items())
     lines = [
         "# Block RAMs",
         "",
-        f"{record['date']}; {tools}. Made by `python benchmarks/memory/run.py`. DP16KD of an ECP5, counted from the "
+        f"{tools(record)}. Made by `python benchmarks/memory/run.py`. DP16KD of an ECP5, counted from the "
         "plan: with a memory for each buffer, and with memories that buffers share; with registers packed into block "
         "RAMs words are narrower. The smallest part has enough block RAMs; LUTs and multipliers are not counted.",
         "",
@@ -140,7 +139,6 @@ def main() -> None:
     folder = None if given.folder is None else Path(given.folder)
     target = HERE / "memory.json"
     before = json.loads(target.read_text())["networks"] if target.is_file() else {}
-    record: dict[str, Any] = {"date": date.today().isoformat(), "versions": versions()}
     for name in given.networks:
         if name != OWN and (folder is None or not (folder / f"{name}.tflite").is_file()):
             print(f"{name}: skipped, {folder or 'no folder'} has no {name}.tflite", flush=True)
@@ -150,9 +148,8 @@ def main() -> None:
             rows[str(multipliers)] = measure(folder, name, multipliers, given.simulate)
             rows = dict(sorted(rows.items(), key=lambda item: int(item[0])))
             before[name] = rows
-            record["networks"] = {n: before[n] for n in (OWN, *NETWORKS) if n in before}
-            target.write_text(json.dumps(record, indent=1) + "\n")
-            (HERE / "memory.md").write_text(table(record))
+            networks = {n: before[n] for n in (OWN, *NETWORKS) if n in before}
+            write_results(target, {"networks": networks}, table)
 
 
 if __name__ == "__main__":

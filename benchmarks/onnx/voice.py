@@ -14,7 +14,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import tg2hdl
-from tg2hdl.bench import versions
+from tg2hdl.bench import tools, write_results
 from tg2hdl_backend.onnx_runtime import runtime_session
 
 HERE = Path(__file__).parent
@@ -195,8 +194,7 @@ def table(record: dict[str, Any]) -> str:
         "# Recurrent ONNX files, frame by frame against ONNX Runtime",
         "",
         "`python benchmarks/onnx/voice.py`; networks of the shapes of Silero VAD 5 and of a GRU keyword spotter with "
-        f"random weights, state in the design, 16 multipliers. {record['measured']}, "
-        f"{', '.join(f'{k} {v}' for k, v in record['versions'].items())}.",
+        f"random weights, state in the design, 16 multipliers. {tools(record)}.",
         "",
         "| network | numbers | frames | kernels | cycles a frame | outputs | largest difference from ONNX Runtime "
         "| RMS | frames with all bits of the integer reference |",
@@ -222,14 +220,12 @@ def main() -> None:
     given = parser.parse_args()
     place = HERE / "voice.json"
     record: dict[str, Any] = json.loads(place.read_text()) if place.exists() else {"networks": {}}
-    record |= {"measured": date.today().isoformat(), "versions": versions()}
     with tempfile.TemporaryDirectory() as folder:
         for name, build in NETWORKS.items():
             if given.only in (None, name):
                 path = Path(folder) / f"{name.replace(' ', '_')}.onnx"
                 record["networks"][name] = measure(build, path, given.frames)
-                place.write_text(json.dumps(record, indent=1) + "\n")
-                (HERE / "voice.md").write_text(table(record))
+                write_results(place, record, table)
 
 
 if __name__ == "__main__":

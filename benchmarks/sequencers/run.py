@@ -13,7 +13,6 @@ file.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import sys
 import time
@@ -192,6 +191,8 @@ def place(name: str, multipliers: int, policy: str, seeds: int, part: str) -> di
 
 def table(record: dict[str, Any]) -> str:
     """Markdown of the results."""
+    from tg2hdl.bench import tools
+
     lines = [
         "# Sequencers",
         "",
@@ -226,8 +227,7 @@ def table(record: dict[str, Any]) -> str:
         for policy in POLICIES:
             if placed := row[policy].get("ecp5"):
                 lines.append(_placed_row(row, policy, placed))
-    tools = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    return "\n".join([*lines, "", f"{record['date']}, {tools}"]) + "\n"
+    return "\n".join([*lines, "", tools(record)]) + "\n"
 
 
 def _placed_row(row: dict[str, Any], policy: str, placed: dict[str, Any]) -> str:
@@ -242,12 +242,9 @@ def _placed_row(row: dict[str, Any], policy: str, placed: dict[str, Any]) -> str
 
 
 def _record(rows: dict[tuple[str, int], dict[str, Any]]) -> None:
-    from tg2hdl.bench import versions
+    from tg2hdl.bench import write_results
 
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": date, "versions": versions(), "rows": [rows[case] for case in CASES if case in rows]}
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-    RESULTS.with_suffix(".md").write_text(table(record))
+    write_results(RESULTS, {"rows": [rows[case] for case in CASES if case in rows]}, table)
 
 
 def main() -> None:

@@ -6,9 +6,7 @@ float model draws, and measures others; it writes ``presets.json`` and ``.md``.
 
 from __future__ import annotations
 
-import json
 import time
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl.bench import versions
+from tg2hdl.bench import tools, write_results
 from tg2hdl.language import Checkpoint, FloatModel, generated, load_story
 
 HERE = Path(__file__).parent
@@ -142,7 +140,7 @@ def table(record: dict[str, Any]) -> str:
         "",
         "`python benchmarks/stories/presets.py`: the model of fairy tales of `tg2hdl demo --data story`, context "
         f"{CONTEXT}; {record['calibrated']} positions calibrate, {record['measured_on']} others are measured; all of "
-        f"it is integers. {record['measured']}, {', '.join(f'{k} {v}' for k, v in record['versions'].items())}.",
+        f"it is integers. {tools(record)}.",
         "",
         "| options of `quantize` | divergence from float32, nats a token | same likeliest token | kbit of weights |",
         "|---|---|---|---|",
@@ -164,15 +162,14 @@ def main() -> None:
         ]
         for kind, prompts in (("calibration", CALIBRATION), ("measured", PROMPTS))
     }
-    record: dict[str, Any] = {"measured": date.today().isoformat(), "versions": versions(), "rows": []}
+    record: dict[str, Any] = {"rows": []}
     record["calibrated"], record["measured_on"] = (
         CONTEXT * len(texts[kind]) for kind in ("calibration", "measured")
     )
     for preset in PRESETS:
         record["rows"].append(measure(model, preset, texts))
         print(record["rows"][-1], flush=True)
-        (HERE / "presets.json").write_text(json.dumps(record, indent=1) + "\n")
-        (HERE / "presets.md").write_text(table(record))
+        write_results(HERE / "presets.json", record, table)
 
 
 if __name__ == "__main__":

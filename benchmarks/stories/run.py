@@ -12,13 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tg2hdl.bench import versions
+from tg2hdl.bench import write_results
 from tg2hdl.language import (
     FloatModel,
     IntegerModel,
@@ -139,7 +138,7 @@ def table(record: dict[str, Any]) -> str:
             f"| {count} | {row['first']:,} | {row['last']:,} | {row['mean']:,.0f} | {1e8 / row['mean']:,.0f} | "
             f"{row['blocks']} | {row['tokens with all logits equal']} of {row['tokens']} tokens | {simulated} |"
         )
-    lines += ["", f"Measured {record['measured']}.  No clock: nothing was placed for this table.", ""]
+    lines += ["", f"Measured {record['date']}.  No clock: nothing was placed for this table.", ""]
     return "\n".join(lines)
 
 
@@ -156,13 +155,12 @@ def main() -> None:
     tokenizer = read_tokenizer(given.folder / "tok512.bin")
     path = HERE / "stories.json"
     record = json.loads(path.read_text()) if path.is_file() else {"designs": {}}
-    record |= {"measured": date.today().isoformat(), "versions": versions(), "context": given.context}
+    record["context"] = given.context
     record["accuracy"] = accuracy(model, tokenizer, given.context)
     for count in given.multipliers:
         record["designs"][str(count)] = measure(model, tokenizer, count, given)
-        path.write_text(json.dumps(record, indent=1) + "\n")
-        (HERE / "stories.md").write_text(table(record))
-        print(table(record))
+        write_results(path, record, table)
+        print((HERE / "stories.md").read_text())
 
 
 if __name__ == "__main__":

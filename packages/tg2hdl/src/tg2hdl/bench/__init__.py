@@ -1,7 +1,8 @@
 """Benchmarks: workloads and the measured table."""
 
-from tg2hdl.bench.document import merge_document
+from tg2hdl.bench.document import merge_document, write_results
 from tg2hdl.bench.suite import BenchRow, load_workloads, measure, versions
+from tg2hdl.bench.table import tools
 from tg2hdl.bench.workload import BenchCase, Peer, Workload
 
 __all__ = [
@@ -12,5 +13,7 @@ __all__ = [
     "load_workloads",
     "measure",
     "merge_document",
+    "tools",
     "versions",
+    "write_results",
 ]

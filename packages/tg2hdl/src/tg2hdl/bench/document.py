@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tg2hdl.bench.suite import BenchRow
+from tg2hdl.bench.suite import BenchRow, versions
 from tg2hdl.bench.table import markdown
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_files
 
-__all__ = ["merge_document"]
+__all__ = ["merge_document", "write_results"]
 
 Document = dict[str, Any]
 
@@ -54,6 +55,24 @@ def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -
     figures = json.dumps(document, indent=1) + "\n"
     write_files(path.parent, {path.name: figures, path.with_suffix(".md").name: markdown(ordered)})
     return document
+
+
+def write_results(path: Path, results: Mapping[str, Any], table: Callable[[Document], str]) -> None:
+    """Write results with date and versions of the tools as JSON, with their table as Markdown next to it.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in ``.json``.
+    results : mapping
+        An earlier ``date`` and ``versions`` in it are replaced.
+    table : callable
+        Markdown of what is written as JSON; `tools` gives its line of date and versions.
+    """
+    made = {"date": datetime.now(UTC).date().isoformat(), "versions": versions()}
+    document: Document = made | dict(results) | made
+    figures = json.dumps(document, indent=1) + "\n"
+    write_files(path.parent, {path.name: figures, path.with_suffix(".md").name: table(document)})
 
 
 def _key(row: dict[str, Any]) -> tuple[str, int, str]:

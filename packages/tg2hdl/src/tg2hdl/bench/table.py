@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-__all__ = ["COLUMNS", "cells", "markdown", "peer_lines"]
+__all__ = ["COLUMNS", "cells", "markdown", "peer_lines", "tools"]
 
 Row = dict[str, Any]
 
@@ -88,7 +88,7 @@ def markdown(rows: Sequence[Row]) -> str:
     )
     lines += _estimates(rows)
     lines += ["", "## Versions", ""]
-    for text in dict.fromkeys(_versions(row) for row in rows):
+    for text in dict.fromkeys(tools(row) for row in rows):
         lines.append(f"- {text}")
     return "\n".join(lines) + "\n"
 
@@ -150,7 +150,8 @@ def _estimates(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _versions(row: Row) -> str:
+def tools(row: Row) -> str:
+    """Date and versions of a row, or of a record of `write_results`."""
     return f"{row['date']}: " + ", ".join(f"{name} {version}" for name, version in row["versions"].items())
 
 

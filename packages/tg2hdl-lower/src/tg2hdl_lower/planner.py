@@ -125,7 +125,15 @@ class PreparedKernel:
         storage: dict[int, DType] | None = None,
         roles: Mapping[int, MemoryRole] | None = None,
     ) -> PreparedKernel:
-        """Prepare a kernel; parameters and errors are those of `plan_kernel`."""
+        """Prepare a kernel; parameters and errors are those of `plan_kernel`.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+        options : LowerOptions, optional
+        lanes, layouts, storage, roles
+            As of `plan_kernel`.
+        """
         return cls(*Planning.of(kernel, options or LowerOptions(), lanes, layouts, storage, (), roles))
 
     def plan(self, shared: Collection[str] = ()) -> HardwarePlan:
@@ -242,7 +250,15 @@ class Planning:
         shared: Collection[str] = (),
         roles: Mapping[int, MemoryRole] | None = None,
     ) -> tuple[Planning, KernelIR]:
-        """Prepare a kernel, with the parameters of `plan_kernel`; also returns it with its lanes."""
+        """Prepare a kernel, with the parameters of `plan_kernel`; also returns it with its lanes.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+        options : LowerOptions
+        lanes, layouts, storage, shared, roles
+            As of `plan_kernel`.
+        """
         _check_family(options.target)
         kernel = canonicalize(kernel)
         info = analyze_axes(kernel, regroup_floats=options.float_order == "relaxed")
@@ -265,7 +281,15 @@ class Planning:
         return replace(plan, regrouped=relaxed and any(t.is_float for t in types))
 
     def finished(self, kernel: KernelIR, interval: int = 1) -> HardwarePlan:
-        """Plan of a kernel whose loops are chosen, with at least this initiation interval."""
+        """Plan of a kernel whose loops are chosen, with at least this initiation interval.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+            Flat, with its lanes.
+        interval : int, default 1
+            In cycles.
+        """
         memories, options = self.memories, self.options
         key = kernel, self.chained, str(options.units)
         if key not in self.flows:
@@ -414,7 +438,15 @@ class Planning:
         trials.offer(_alternative(described, trial), trial)
 
     def chaining(self, flat: KernelIR, plan: HardwarePlan) -> HardwarePlan:
-        """A plan with a shorter recurrence of float sums, if it takes much fewer cycles; the given one otherwise."""
+        """A plan with a shorter recurrence of float sums, if it takes much fewer cycles; the given one otherwise.
+
+        Parameters
+        ----------
+        flat : KernelIR
+            The kernel with its lanes, before interleaving.
+        plan : HardwarePlan
+            Its plan.
+        """
         limited = plan.ii > 1 and self.waits_for_multipliers(plan)
         if not self.info.floats or len(plan.leaves) > 1 or limited:
             return plan
@@ -436,7 +468,15 @@ class Planning:
         return _decided(replace(trial, notes=(*trial.notes, note)), decision)
 
     def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
-        """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan."""
+        """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan.
+
+        Parameters
+        ----------
+        flat : KernelIR
+            The kernel with its lanes, before interleaving.
+        plan : HardwarePlan
+            Its plan.
+        """
         before = _alternative("no warm-up iterations", plan)
         trials = Trials(
             "lead-in", flat.name, "warm-up iterations", before, (flat, plan), prefer=self.options.prefer

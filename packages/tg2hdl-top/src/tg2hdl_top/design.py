@@ -291,7 +291,15 @@ class Design:
 
 
 def plan_of_each_core(cores: Sequence[int], plans: Sequence[HardwarePlan]) -> tuple[HardwarePlan, ...]:
-    """Plan of each core; merged where the plans of its runs differ."""
+    """Plan of each core; merged where the plans of its runs differ.
+
+    Parameters
+    ----------
+    cores : sequence of int
+        Core of each run.
+    plans : sequence of HardwarePlan
+        Plan of each run.
+    """
     found: dict[int, list[HardwarePlan]] = {}
     for core, plan in zip(cores, plans, strict=True):
         variants = found.setdefault(core, [])

@@ -57,7 +57,14 @@ def plan_loop(design: Design, shape: HostShape, loop: Loop, *, keeps_results: bo
 
 
 def results_buffer(loop: HostLoop, shape: tuple[int, ...]) -> HostBuffer | None:
-    """The buffer of the results, which have this shape; None where they are a stream only."""
+    """The buffer of the results, which have this shape; None where they are a stream only.
+
+    Parameters
+    ----------
+    loop : HostLoop
+    shape : tuple of int
+        Of one result.
+    """
     if loop.results is None:
         return None
     words = loop.most * loop.elements

@@ -34,7 +34,15 @@ class RegionPlaces:
         self._memories = {memory.name: memory for memory in design.buffers}
 
     def first_words(self, members: Sequence[MemoryPlan], *, aligned: bool) -> tuple[int, ...]:
-        """First words of buffers: the largest buffer is placed first, each where nothing is that meets it."""
+        """First words of buffers: the largest buffer is placed first, each where nothing is that meets it.
+
+        Parameters
+        ----------
+        members : sequence of MemoryPlan
+            Buffers, in any order.
+        aligned : bool
+            Whether a buffer begins at a multiple of its size, rounded up to a power of two.
+        """
         stride = 1 << (max(1, min(m.layout.words for m in members) // _STRIDES).bit_length() - 1)
         placed: list[tuple[int, int]] = []
         for number in sorted(range(len(members)), key=lambda n: -members[n].layout.words):

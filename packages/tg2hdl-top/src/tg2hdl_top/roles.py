@@ -15,6 +15,12 @@ def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, Memor
     """Role of each buffer by number.
 
     State is within reach of the host where a host port has a register map, unless runs overlap or `host_state` is off.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    options : CompileOptions
+        Whose schedule and ports decide what the host reaches.
     """
     states = program.state_buffers()
     reached = set(states) if options.host_state and options.schedule != "dataflow" else set()

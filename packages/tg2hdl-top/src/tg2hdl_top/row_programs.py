@@ -26,6 +26,12 @@ _OTHER = 'choose another schedule, such as schedule="dataflow"'
 def check_rows(program: ProgramIR, options: CompileOptions) -> None:
     """Check that the elements of a program come and go in one order.
 
+    Parameters
+    ----------
+    program : ProgramIR
+    options : CompileOptions
+        With a schedule of rows.
+
     Raises
     ------
     UnsupportedError
@@ -149,7 +155,14 @@ def has_row_runs(program: ProgramIR) -> bool:
 
 
 def row_spans(program: ProgramIR, number: int) -> tuple[tuple[int, int], ...]:
-    """Elements of a buffer that must be there at the same time, see `MemoryRole.spans`; none without rows."""
+    """Elements of a buffer that must be there at the same time, see `MemoryRole.spans`; none without rows.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    number : int
+        Of the buffer.
+    """
     if not has_row_runs(program):
         return ()
     written, read = (_rows(program, number, writes=writes) for writes in (True, False))

@@ -21,7 +21,14 @@ class Ports(Protocol):
     """Ports of a simulated design by their names, with ``__`` between the levels."""
 
     def set(self, name: str, value: int) -> None:
-        """Set an input."""
+        """Set an input.
+
+        Parameters
+        ----------
+        name : str
+        value : int
+            Unsigned.
+        """
 
     def get(self, name: str) -> int:
         """Value of an output."""
@@ -38,7 +45,15 @@ class Host(Protocol):
         """Whether all results are there."""
 
     def drive(self, ports: Ports, cycle: int) -> None:
-        """Set the ports for a cycle."""
+        """Set the ports for a cycle.
+
+        Parameters
+        ----------
+        ports : Ports
+            Of the design.
+        cycle : int
+            From 0.
+        """
 
 
 class Streamed(NamedTuple):
@@ -76,6 +91,13 @@ def stream(
 
 def simulate_host(design: Design, host: Host, limit: int) -> None:
     """Let a host drive a design on Amaranth's simulator until it is done.
+
+    Parameters
+    ----------
+    design : Design
+    host : Host
+    limit : int
+        In cycles.
 
     Raises
     ------

@@ -52,7 +52,18 @@ SIZE = 6
 
 
 def elementwise(op: str, sources: int, size: int = SIZE, name: str = "elementwise") -> KernelIR:
-    """``out[i] = op(in1[i], in2[i])``; slot 0 is the output."""
+    """``out[i] = op(in1[i], in2[i])``; slot 0 is the output.
+
+    Parameters
+    ----------
+    op : str
+        Op of one or two operands of int32.
+    sources : int
+        Input buffers, 1 or 2; with one the other operand is 3.
+    size : int, optional
+        Elements.
+    name : str, default "elementwise"
+    """
     i = IRCounter(size, 0, 0)
     loads = [IRBufLoad(n, i, I32) for n in range(1, sources + 1)]
     operands: tuple[IRValue, ...] = (*loads, IRConst(3, I32)) if sources == 1 else tuple(loads)
@@ -62,7 +73,15 @@ def elementwise(op: str, sources: int, size: int = SIZE, name: str = "elementwis
 
 
 def gemv(rows: int, depth: int, vector: DType = I8) -> KernelIR:
-    """``out[i] = sum_k w[i, k] * x[k]`` of a matrix of bytes; slots out, w, x."""
+    """``out[i] = sum_k w[i, k] * x[k]`` of a matrix of bytes; slots out, w, x.
+
+    Parameters
+    ----------
+    rows, depth : int
+        Elements of each axis of the matrix.
+    vector : DType, optional
+        Type of the vector.
+    """
     i, k = IRCounter(rows, 0, 0), IRCounter(depth, 1, 1)
     place = IROp("add", I32, (IROp("mul", I32, (i, IRConst(depth, I32))), k))
     w, x = IRBufLoad(1, place, I8), IRBufLoad(2, k, vector)
@@ -81,12 +100,31 @@ def gemv(rows: int, depth: int, vector: DType = I8) -> KernelIR:
 
 
 def buffer(name: str, role: Any, initial: Any = None, size: int = SIZE, dtype: DType = I32) -> ProgramBuffer:
-    """Buffer of a program."""
+    """Buffer of a program.
+
+    Parameters
+    ----------
+    name : str
+    role
+        As of `ProgramBuffer`.
+    initial : optional
+        Contents.
+    size : int, optional
+        Elements.
+    dtype : DType, optional
+    """
     return ProgramBuffer(name, dtype, (size,), role, initial)
 
 
 def golden(program: ProgramIR, inputs: Any) -> Any:
-    """Outputs of a program by the golden model of each kernel."""
+    """Outputs of a program by the golden model of each kernel.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    inputs
+        Flat arrays by name.
+    """
     contents = {}
     for n, b in enumerate(program.buffers):
         array = inputs.get(b.name, b.initial)
@@ -103,7 +141,16 @@ def words(packed: Any, width: int) -> Any:
 
 
 def simulate(compiled: Any, inputs: Any, *, insists: bool = False) -> Any:
-    """Outputs, and cycles from start to done; a host that `insists` holds `start` until then."""
+    """Outputs, and cycles from start to done; a host that `insists` holds `start` until then.
+
+    Parameters
+    ----------
+    compiled
+        A `Design`.
+    inputs
+        Flat arrays by name.
+    insists : bool, default False
+    """
     top, outputs, count = TopModule(compiled, simulates_memory=True), [], 0
 
     async def bench(ctx: Any) -> None:
@@ -150,7 +197,21 @@ def simulate(compiled: Any, inputs: Any, *, insists: bool = False) -> Any:
 
 
 def check(program: ProgramIR, inputs: Any, options: Any = None) -> Any:
-    """Compile, simulate, and compare bits and cycles; returns the design."""
+    """Compile, simulate, and compare bits and cycles; returns the design.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    inputs
+        Flat arrays by name.
+    options : optional
+        `CompileOptions`.
+
+    Raises
+    ------
+    AssertionError
+        When a bit or the number of cycles differs.
+    """
     compiled = compile_program(program, options)
     outputs, cycles = simulate(compiled, inputs)
     for actual, expected in zip(outputs, golden(program, inputs), strict=True):

@@ -8,7 +8,13 @@ __all__ = ["same_bits"]
 
 
 def same_bits(a: object, b: object) -> bool:
-    """Whether two results have the same dtype, shape and bits; containers are compared item by item."""
+    """Whether two results have the same dtype, shape and bits; containers are compared item by item.
+
+    Parameters
+    ----------
+    a, b : object
+        Arrays, numbers, or dicts, lists and tuples of them.
+    """
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same_bits(a[k], b[k]) for k in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):

@@ -210,7 +210,24 @@ class CompiledModel:
         vcd: str | PathLike[str] | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> Session:
-        """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
+        """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``.
+
+        Parameters
+        ----------
+        engine : str, default "auto"
+            Name, or ``"auto"`` for the one that is predicted to finish first.
+        runs : int, default 1
+            About so many.
+        vcd : str or PathLike, optional
+            Waveform file, VCD or FST.
+        progress : callable, optional
+            Called with one line of text for each step.
+
+        Raises
+        ------
+        SimulationError
+            For an unknown engine, or one whose tools are missing.
+        """
         top = self._simulated_top
         model = SimulatedModel(
             self.captured,
@@ -369,7 +386,15 @@ class CompiledModel:
         return tuple(compared)
 
     def restored(self, arrays: Sequence[np.ndarray], codes: bool | None = None) -> Any:
-        """The model's result, from the contents of the output buffers: codes, or the values that they stand for."""
+        """The model's result, from the contents of the output buffers: codes, or the values that they stand for.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            Flat or shaped, in the order of the outputs.
+        codes : bool, optional
+            Keep the integers of a quantized model; by default as it was compiled.
+        """
         if self._model is not None and not (self.gives_codes if codes is None else codes):
             shaped = (a.reshape(s.shape) for a, s in zip(arrays, self.captured.outputs, strict=True))
             arrays = [self._model.quantized.dequantize(n, a) for n, a in enumerate(shaped)]
@@ -419,11 +444,27 @@ class CompiledModel:
         return MultiplierMap(self.design)
 
     def pack(self, name: str, array: Any) -> np.ndarray:
-        """Words of a memory (Python integers) for an array of the model; see `MemoryMap.pack`."""
+        """Words of a memory (Python integers) for an array of the model; see `MemoryMap.pack`.
+
+        Parameters
+        ----------
+        name : str
+            Of the buffer.
+        array
+            Of the model's shape.
+        """
         return self.memory.pack(name, array)
 
     def unpack(self, name: str, words: Any) -> np.ndarray:
-        """Array of the model from the words of a memory; see `MemoryMap.unpack`."""
+        """Array of the model from the words of a memory; see `MemoryMap.unpack`.
+
+        Parameters
+        ----------
+        name : str
+            Of the buffer.
+        words
+            Integers.
+        """
         return self.memory.unpack(name, words)
 
     def memory_image(self) -> np.ndarray:

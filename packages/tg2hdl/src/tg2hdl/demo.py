@@ -115,6 +115,15 @@ class DemoResult:
 def load_demo(name: str, images: int, port: str = "native") -> DemoModel:
     """Compile a demo model with a host port, and load its first test images; those of MNIST are trained first.
 
+    Parameters
+    ----------
+    name : str
+        Key of `DEMO_MODELS`.
+    images : int
+        At least 1.
+    port : str, default "native"
+        Host port.
+
     Raises
     ------
     InputError
@@ -176,6 +185,16 @@ def run_images(
 ) -> DemoResult:
     """Simulate every image; compare each with the golden model, the first ones with tinygrad's interpreter.
 
+    Parameters
+    ----------
+    demo : DemoModel
+    session : Session
+        Of the demo's accelerator.
+    tinygrad_images : int, default 0
+        How many are compared with tinygrad's interpreter too.
+    advance : callable, optional
+        Called after each image.
+
     Raises
     ------
     SimulationError
@@ -226,7 +245,15 @@ def run_images(
 
 
 def write_files(demo: DemoModel, result: DemoResult, folder: Path) -> tuple[Path, ...]:
-    """Write Verilog, RTLIL and the result as JSON; returns the paths."""
+    """Write Verilog, RTLIL and the result as JSON; returns the paths.
+
+    Parameters
+    ----------
+    demo : DemoModel
+    result : DemoResult
+    folder : Path
+        Made if it does not exist.
+    """
     name = demo.accelerator.name
     paths = tuple(folder / f"{name}.{suffix}" for suffix in ("v", "il", "json"))
     demo.accelerator.verilog(paths[0])

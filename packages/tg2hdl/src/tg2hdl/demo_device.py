@@ -50,6 +50,13 @@ def run_on_device(
 ) -> DeviceResult:
     """Classify every image on a device and compare each result with the golden model.
 
+    Parameters
+    ----------
+    demo : DemoModel
+    device : Device
+    advance : callable, optional
+        Called after each image.
+
     Raises
     ------
     SimulationError

@@ -45,7 +45,16 @@ write_verilog -norename design.v
 
 
 def design_text(component: wiring.Component, name: str, *, shared_modules: bool = False) -> NetlistText:
-    """RTLIL with the top module `name`, for Yosys; see `netlist_text`."""
+    """RTLIL with the top module `name`, for Yosys; see `netlist_text`.
+
+    Parameters
+    ----------
+    component : Component
+    name : str
+        Of the top module.
+    shared_modules : bool, default False
+        Whether equal submodules become one module.
+    """
     return netlist_text(component, module_name(name), shared_modules=shared_modules)
 
 

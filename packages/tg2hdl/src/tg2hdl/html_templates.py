@@ -26,5 +26,14 @@ def environment() -> Environment:
 
 
 def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A title above a table."""
+    """A title above a table.
+
+    Parameters
+    ----------
+    title : str
+    head : sequence of str
+        Titles of the columns.
+    rows : sequence of sequence of object
+        Cells; text is escaped.
+    """
     return environment().get_template("table.html.j2").render(title=title, head=head, rows=rows)

@@ -18,7 +18,15 @@ __all__ = ["kernel_summaries"]
 def kernel_summaries(
     captured: CapturedProgram, design: Design, variables: Mapping[str, int] | None = None
 ) -> tuple[KernelSummary, ...]:
-    """Summaries in execution order, for the values of variables in the example unless others are given."""
+    """Summaries in execution order, for the values of variables in the example unless others are given.
+
+    Parameters
+    ----------
+    captured : CapturedProgram
+    design : Design
+    variables : mapping of str to int, optional
+        Values of run-time variables by name.
+    """
     variables, program = dict(variables or captured.var_vals), design.program
     layers = layers_of(program, weight_origins((captured.preparation, design.preparation)))
     found = []

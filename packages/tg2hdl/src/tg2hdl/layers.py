@@ -45,6 +45,12 @@ def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[
     """Of each kernel, the modules whose weights it reads, such as ``first, norm``; else its place in the program.
 
     Weights of a dict or a list, of which several kernels read different ones, keep their keys: ``W.q``.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    origins : dict of str to tuple of str
+        Of `weight_origins`.
     """
     read = [_weights_read(call, program, origins) for call in program.calls]
     # A tensor with parts, and a module with weights, are one layer.

@@ -77,7 +77,15 @@ def check_weights(
 def loaded_buffers(
     captured: CapturedProgram, design: Design, weights: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Contents of the buffers of the design that differ from its initial ones, given the model's own weights."""
+    """Contents of the buffers of the design that differ from its initial ones, given the model's own weights.
+
+    Parameters
+    ----------
+    captured : CapturedProgram
+    design : Design
+    weights : mapping of str to ndarray
+        By the names of the model.
+    """
     contents = dict(weights)
     for preparation in (captured.preparation, design.preparation):
         names = set() if preparation is None else {b.name for b in preparation.buffers if b.role == "weight"}

@@ -58,7 +58,13 @@ def load_model(
     validate: str = "auto",
     **file_options: Any,
 ) -> LoadedModel:
-    """Load a model; parameters and errors as of `tg2hdl.compile`."""
+    """Load a model; parameters and errors as of `tg2hdl.compile`.
+
+    Parameters
+    ----------
+    model, inputs, name, codes, keep_float, validate, **file_options
+        As of `tg2hdl.compile`.
+    """
     named = inputs[0] if len(inputs) == 1 else None
     if isinstance(model, str | PathLike):
         examples = named if isinstance(named, Mapping) else inputs

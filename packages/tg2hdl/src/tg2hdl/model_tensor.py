@@ -51,7 +51,17 @@ class ModelTensor:
 def model_tensors(
     specs: Sequence[TensorSpec], types: Sequence[DType], values: Sequence[Value]
 ) -> tuple[ModelTensor, ...]:
-    """Inputs or outputs of a quantized model: in hardware, as declared, and how one becomes the other."""
+    """Inputs or outputs of a quantized model: in hardware, as declared, and how one becomes the other.
+
+    Parameters
+    ----------
+    specs : sequence of TensorSpec
+        As declared by the float model.
+    types : sequence of DType
+        In hardware.
+    values : sequence of Value
+        Scale, zero point and offset of each.
+    """
     return tuple(
         ModelTensor(s.name, s.shape, dtype, s.dtype, _number(v.scale), v.zero, _number(v.offset))
         for s, dtype, v in zip(specs, types, values, strict=True)

@@ -24,7 +24,18 @@ _FIELDS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
 
 
 def load_file(path: Path, name: str, examples: Any, **options: Any) -> tuple[Any, None]:
-    """`FrontEndDef.load` of ONNX files; options are those of `OnnxModel`."""
+    """`FrontEndDef.load` of ONNX files; options are those of `OnnxModel`.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Not used: a file has one model.
+    examples
+        Example inputs, for shapes that the file leaves open.
+    **options
+        Of `OnnxModel`.
+    """
     from tg2hdl_backend import OnnxModel
 
     return OnnxModel(path, examples=examples, **options), None
@@ -50,6 +61,31 @@ def quantize_file(
     state: Mapping[str, str] | None = None,
 ) -> QuantizedFile:
     """`FrontEndDef.quantize` of ONNX files.
+
+    Parameters
+    ----------
+    path : Path
+        Of the float model.
+    samples : sequence of array_like
+        One array for each input.
+    target : Path
+        File to write.
+    options : mapping of str to object
+        Of `QuantizeOptions`, by name.
+    labels : array_like or None
+        Class of each sample.
+    batched : bool
+        Whether the first axis of the samples counts them.
+    batch : int, optional
+        As of `OnnxModel`.
+    dims : mapping of str to int, optional
+        As of `OnnxModel`.
+    fixed : mapping of str to object, optional
+        As of `OnnxModel`.
+    limit : int, optional
+        As of `OnnxModel`.
+    state : mapping of str to str, optional
+        As of `OnnxModel`.
 
     Raises
     ------

@@ -89,6 +89,14 @@ def step(text: str, console: Console | None = None, delay: float = DELAY) -> Ite
     """Show `text` while the block runs; yields a function that adds a message to it.
 
     A step within a step is shown as its message.  The logger ``tg2hdl`` gets the text and the seconds afterwards.
+
+    Parameters
+    ----------
+    text : str
+    console : Console, optional
+        Standard error unless given.
+    delay : float, optional
+        Seconds before the text is shown.
     """
     started = perf_counter()
     try:

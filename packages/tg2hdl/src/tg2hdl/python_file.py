@@ -15,7 +15,21 @@ __all__ = ["load_file", "run_file"]
 
 
 def load_file(path: Path, name: str, examples: object) -> tuple[Callable[..., Any], tuple[Any, ...] | None]:
-    """Run a file and take its model and ``example_inputs``: `FrontEndDef.load`."""
+    """Run a file and take its model and ``example_inputs``: `FrontEndDef.load`.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Of the function or object in the file.
+    examples : object
+        Not used: the file has its own.
+
+    Raises
+    ------
+    InputError
+        For a file that cannot be run, or that does not define the name.
+    """
     module = run_file(path)
     if not hasattr(module, name):
         found = ", ".join(sorted(n for n, v in vars(module).items() if _is_candidate(v, module.__name__)))

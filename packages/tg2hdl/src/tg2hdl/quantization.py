@@ -200,7 +200,15 @@ def sample_arrays(samples: Any) -> dict[str, Array] | list[Array]:
 
 
 def first_samples(samples: Sequence[Any] | Mapping[str, Any], batched: bool) -> list[Any] | dict[str, Any]:
-    """Example inputs for the sizes of a file: the first sample, with a batch axis where there may be one."""
+    """Example inputs for the sizes of a file: the first sample, with a batch axis where there may be one.
+
+    Parameters
+    ----------
+    samples : sequence or mapping of str to object
+        One array for each input; the first axis counts the samples.
+    batched : bool
+        Whether inputs have a batch axis, of size 1.
+    """
     if isinstance(samples, Mapping):
         return dict(zip(samples, first_samples(list(samples.values()), batched), strict=True))
     shapes = [(1,) * batched + np.shape(a)[1:] for a in samples]

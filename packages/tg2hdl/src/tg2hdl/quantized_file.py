@@ -120,7 +120,13 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
 
 
 def load_file(path: Path, name: str, examples: object) -> tuple[QuantizedModel, None]:
-    """`FrontEndDef.load` of quantized models."""
+    """`FrontEndDef.load` of quantized models.
+
+    Parameters
+    ----------
+    path, name, examples
+        As of `FrontEndDef.load`; the last two are not used.
+    """
     return load_quantized(path), None
 
 

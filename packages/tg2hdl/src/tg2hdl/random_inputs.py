@@ -36,7 +36,14 @@ def random_inputs(specs: Iterable[TensorSpec], seed: int) -> tuple[np.ndarray, .
 
 
 def random_values(captured: CapturedProgram, seed: int) -> Mapping[str, int]:
-    """Random values of the run-time variables; with seed 0 those of the example."""
+    """Random values of the run-time variables; with seed 0 those of the example.
+
+    Parameters
+    ----------
+    captured : CapturedProgram
+    seed : int
+        0 gives the values of the example.
+    """
     rng = np.random.default_rng(seed)
     drawn = {
         name: int(rng.integers(v.low, v.high, endpoint=True)) for name, v in captured.variables.items() if v

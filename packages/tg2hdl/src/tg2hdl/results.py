@@ -93,13 +93,28 @@ class SimulationResult:
 
 
 def labels_of(model: Any, output: str) -> tuple[str, ...]:
-    """Strings that the numbers of an output, or the positions along its last axis, stand for; empty without."""
+    """Strings that the numbers of an output, or the positions along its last axis, stand for; empty without.
+
+    Parameters
+    ----------
+    model
+        With an attribute `labels`, if it has any.
+    output : str
+        Name.
+    """
     labels = getattr(model, "labels", None)
     return tuple(labels.get(output, ())) if isinstance(labels, Mapping) else ()
 
 
 def labelled(labels: tuple[str, ...], output: npt.NDArray[Any]) -> str:
-    """The largest numbers of an output with their labels, or the labels of its numbers; empty where they do not fit."""
+    """The largest numbers of an output with their labels, or the labels of its numbers; empty where they do not fit.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        One for each number, or for each position along the last axis.
+    output : ndarray
+    """
     numbers = np.asarray(output)
     if numbers.ndim and numbers.shape[-1] == len(labels):
         row = numbers.reshape(-1, len(labels))[0]

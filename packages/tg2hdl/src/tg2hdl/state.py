@@ -139,7 +139,15 @@ class State(Mapping[str, np.ndarray]):
 
 
 def state_tensors(captured: CapturedProgram, design: Design) -> dict[str, StateTensor]:
-    """The tensors that runs update, by their names in the model."""
+    """The tensors that runs update, by their names in the model.
+
+    Parameters
+    ----------
+    captured : CapturedProgram
+        Has the names of the model.
+    design : Design
+        Has the memories.
+    """
     program, found = design.program, {}
     for number in sorted(program.state_buffers()):
         buffer = program.buffers[number]

@@ -39,6 +39,12 @@ class Binder:
     def bind(self, op: IROp, sources: Sequence[Node]) -> Bound:
         """Hardware of an op.
 
+        Parameters
+        ----------
+        op : IROp
+        sources : sequence of Node
+            Nodes of the operands.
+
         Raises
         ------
         UnsupportedError
@@ -100,7 +106,14 @@ def _levels_by_constant(op: str, sources: Sequence[Node]) -> int | None:
 
 
 def recurrence_latency(kernel: KernelIR, options: LowerOptions) -> int:
-    """Cycles from a register to its next contents (1 or more), the longest path through the float units of a kernel."""
+    """Cycles from a register to its next contents (1 or more), the longest path through the float units of a kernel.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    options : LowerOptions
+        Of which units are chosen.
+    """
     known = registry()
     stores = [s for s in kernel.loop_tree.statements() if isinstance(s, IRRegStore)]
     paths: dict[IRValue, int | None] = {}

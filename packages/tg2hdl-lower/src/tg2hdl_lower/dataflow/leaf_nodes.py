@@ -58,24 +58,62 @@ class LeafNodes:
         self._shared: dict[tuple[type[Node], object], int] = {}
 
     def add(self, kind: type[Node], dtype: DType, interval: Interval, **fields: Any) -> Node:
-        """Add a node."""
+        """Add a node.
+
+        Parameters
+        ----------
+        kind : type of Node
+            Class of the node.
+        dtype : DType
+        interval : Interval
+            Smallest and largest value.
+        **fields
+            Of the class.
+        """
         node = kind(self.following, self.number, dtype, interval, **fields)
         self.nodes[node.number] = node
         self.following += 1
         return node
 
     def shared(self, kind: type[Node], key: object, dtype: DType, interval: Interval, **fields: Any) -> int:
-        """Number of the node of this class and key, added if it is new."""
+        """Number of the node of this class and key, added if it is new.
+
+        Parameters
+        ----------
+        kind : type of Node
+            Class of the node.
+        key : object
+            Tells it from others of its class.
+        dtype : DType
+        interval : Interval
+            Smallest and largest value.
+        **fields
+            Of the class.
+        """
         if (kind, key) not in self._shared:
             self._shared[kind, key] = self.add(kind, dtype, interval, **fields).number
         return self._shared[kind, key]
 
     def constant(self, value: int, dtype: DType) -> int:
-        """Node of a number, or of the bit pattern of a float."""
+        """Node of a number, or of the bit pattern of a float.
+
+        Parameters
+        ----------
+        value : int
+            Number, or bit pattern of a float.
+        dtype : DType
+        """
         return self.shared(Constant, (value, dtype), dtype, (value, value), value=value)
 
     def affine_value(self, form: Affine, dtype: DType) -> int:
-        """Node of an affine value: a counter, or a register with an adder."""
+        """Node of an affine value: a counter, or a register with an adder.
+
+        Parameters
+        ----------
+        form : Affine
+            Constant plus multiples of counters and variables.
+        dtype : DType
+        """
         low = high = form.const
         for symbol, coefficient in form.terms:
             bounds = [coefficient * b for b in self.ranges.of(symbol)]

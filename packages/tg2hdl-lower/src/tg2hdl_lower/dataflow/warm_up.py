@@ -17,7 +17,14 @@ __all__ = ["with_warm_up"]
 
 
 def with_warm_up(flat: KernelIR, info: AxisInfo) -> Iterator[tuple[dict[int, int], KernelIR]]:
-    """Kernels with so many warm-up iterations, by axis, that each word of a window is fetched once."""
+    """Kernels with so many warm-up iterations, by axis, that each word of a window is fetched once.
+
+    Parameters
+    ----------
+    flat : KernelIR
+        With its lanes.
+    info : AxisInfo
+    """
     windows = _Windows(flat, info)
     axes = list(windows.early)
     for count in range(1, len(axes) + 1):

@@ -81,7 +81,17 @@ class WordAddresses:
         self._starts: dict[int, dict[Row, int]] = {}
 
     def needs_element(self, buffer: int, addr: IRValue, gate: IRValue | None) -> bool:
-        """Whether the element address itself must be computed first."""
+        """Whether the element address itself must be computed first.
+
+        Parameters
+        ----------
+        buffer : int
+            Slot.
+        addr : IRValue
+            Element of the buffer.
+        gate : IRValue or None
+            Condition of the access.
+        """
         form = self.leaf.affine.of(addr)
         layout = self.leaf.layouts[buffer]
         if form is None:
@@ -89,7 +99,19 @@ class WordAddresses:
         return layout.lanes > 1 and self._digits(layout, form, gate) is None
 
     def of(self, buffer: int, addr: IRValue, gate: IRValue | None, *, loads: bool = False) -> WordAddress:
-        """Address of one access; loads of elements in a row share their words."""
+        """Address of one access; loads of elements in a row share their words.
+
+        Parameters
+        ----------
+        buffer : int
+            Slot.
+        addr : IRValue
+            Element of the buffer.
+        gate : IRValue or None
+            Condition of the access.
+        loads : bool, default False
+            Whether it is a load, which may share words with others.
+        """
         layout = self.leaf.layouts[buffer]
         form = self.leaf.affine.of(addr)
         if form is not None and layout.lanes == 1:
@@ -200,7 +222,16 @@ class WordAddresses:
         return WordAddress(node, position=self.lane_index(node, found, layout), moving=found)
 
     def lane_index(self, node: int, lane: MovingLane, layout: Layout) -> int:
-        """Node of a lane that moves."""
+        """Node of a lane that moves.
+
+        Parameters
+        ----------
+        node : int
+            Number of the node for which the lane is.
+        lane : MovingLane
+        layout : Layout
+            Of the buffer.
+        """
         if lane.weights == (1,) and lane.offset == 0:
             return lane.positions[0]
         return self._index(node, lane.offset, layout.lanes - 1, lane.positions, lane.weights)

@@ -38,7 +38,14 @@ class AddressGenerators:
         self._positions: dict[tuple[int, tuple[Affine, ...], int], tuple[Signal, Value]] = {}
 
     def add(self, node: Address, leaf: LeafPlan) -> Signal:
-        """Register that holds the value of an address at stage 1."""
+        """Register that holds the value of an address at stage 1.
+
+        Parameters
+        ----------
+        node : Address
+        leaf : LeafPlan
+            Loop whose steps advance the address.
+        """
         register = Signal(signed(node.width) if node.signed else unsigned(node.width), name=f"a{node.number}")
         found = [plan.nodes[node.number] for plan in self.choice.plans]
         versions = [each for each in found if isinstance(each, Address)]

@@ -40,7 +40,16 @@ class Selection:
     adds: bool = False
 
     def address(self, memory: MemoryPlan, address: Value, stride: int) -> Value:
-        """Address in the array of a word of the region, or in the memory of a word of the bank."""
+        """Address in the array of a word of the region, or in the memory of a word of the bank.
+
+        Parameters
+        ----------
+        memory : MemoryPlan
+        address : Value
+            Word of the buffer.
+        stride : int
+            Words between the places where regions may begin.
+        """
         if memory.banks > 1:
             assert self.bank is not None, "users of banks count their runs"
             bank = self.bank[: (memory.banks - 1).bit_length()]
@@ -57,7 +66,15 @@ class Selection:
         return Cat(address[:low], self.region)[: memory.layout.address_width]
 
     def written(self, flag: Value, enable: Value) -> tuple[Value, Value]:
-        """Flag of a writer and its enables, in runs that write the memory."""
+        """Flag of a writer and its enables, in runs that write the memory.
+
+        Parameters
+        ----------
+        flag : Value
+            Whether the core writes.
+        enable : Value
+            A bit for each lane.
+        """
         if self.active is None:
             return flag, enable
         return flag & self.active, enable & self.active.replicate(len(enable))
@@ -93,7 +110,17 @@ class HostAccess:
         *,
         adds: bool = False,
     ) -> HostAccess:
-        """Access to a region each, given by interface, place in so many strides, and the buffer there."""
+        """Access to a region each, given by interface, place in so many strides, and the buffer there.
+
+        Parameters
+        ----------
+        writer, reader : (, int, MemoryPlan) or None
+            Host interface, first stride of the region, and the buffer in it; None where the host has no access.
+        regions : int
+            Strides of the array.
+        adds : bool, default False
+            As of `Selection`.
+        """
         width = max(1, (regions - 1).bit_length())
         (w, write, written), (r, read, from_) = writer or (None, 0, None), reader or (None, 0, None)
         writes, reads = (Selection(Const(place, width), adds=adds) for place in (write, read))

@@ -40,7 +40,16 @@ class Control:
     _delayed: dict[tuple[int, int], Signal] = field(default_factory=dict)
 
     def valid_at(self, m: Module, leaf: int, stage: int) -> Signal:
-        """Issue flag of a leaf, `stage` cycles later."""
+        """Issue flag of a leaf, `stage` cycles later.
+
+        Parameters
+        ----------
+        m : Module
+        leaf : int
+            Number of the leaf loop.
+        stage : int
+            In cycles, from 0.
+        """
         if stage == 0:
             return self.valid[leaf]
         if (leaf, stage) not in self._delayed:
@@ -51,7 +60,19 @@ class Control:
 
 
 def run_time_bound(bound: IRValue, variables: dict[str, Value]) -> Value:
-    """Expression of a loop bound over the ports of the variables."""
+    """Expression of a loop bound over the ports of the variables.
+
+    Parameters
+    ----------
+    bound : IRValue
+    variables : dict of str to Value
+        Ports, by the name of the variable.
+
+    Raises
+    ------
+    UnsupportedError
+        For an op other than sums, products, minimum and maximum.
+    """
     match bound:
         case IRConst():
             return Const(int(bound.value))

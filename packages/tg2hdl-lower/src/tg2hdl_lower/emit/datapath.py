@@ -51,7 +51,13 @@ class Datapath:
         return self.plan.nodes[number].dtype
 
     def at(self, number: int, stage: int) -> Value:
-        """Value of a node at a stage, through as many registers as needed."""
+        """Value of a node at a stage, through as many registers as needed.
+
+        Parameters
+        ----------
+        number, stage
+            As of `Emission.at`.
+        """
         value = self.result.signals[number]
         if number in self.plan.run_constant or stage <= self.plan.placement(number).stage:
             return value
@@ -77,11 +83,23 @@ class Datapath:
         return self._delayed[number, count]
 
     def at_issue(self, node: Placed, number: int) -> Value:
-        """Value of a node in the cycle in which another one takes its operands."""
+        """Value of a node in the cycle in which another one takes its operands.
+
+        Parameters
+        ----------
+        node, number
+            As of `Emission.at_issue`.
+        """
         return self.at(number, self.plan.placement(node.number).issue)
 
     def named(self, node: Placed, value: Value, name: str) -> Signal:
-        """The value of a node as a signal of its shape."""
+        """The value of a node as a signal of its shape.
+
+        Parameters
+        ----------
+        node, value, name
+            As of `Emission.named`.
+        """
         signal = Signal(node.shape, name=f"v{node.number}_{name}")
         self.m.d.comb += signal.eq(value)
         return signal
@@ -91,7 +109,13 @@ class Datapath:
         return self.control.valid_at(self.m, node.leaf, self.plan.placement(node.number).issue)
 
     def active_when(self, node: Placed, flag: int | None, init: int = 0) -> Signal:
-        """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`."""
+        """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`.
+
+        Parameters
+        ----------
+        node, flag, init
+            As of `Emission.active_when`.
+        """
         if flag is None:
             return self.active(node)
         stage = self.plan.placement(node.number).issue
@@ -107,7 +131,13 @@ class Datapath:
         return self._enables[key]
 
     def constant(self, number: int, value: int, shape: Shape) -> Value:
-        """A number; of several variants that of the one that runs."""
+        """A number; of several variants that of the one that runs.
+
+        Parameters
+        ----------
+        number, value, shape
+            As of `Emission.constant`.
+        """
         nodes = [plan.nodes[number] for plan in self.addresses.choice.plans]
         chosen = self.addresses.choice.of([n.value for n in nodes if isinstance(n, Constant)])
         return Const(chosen, shape) if isinstance(chosen, int) else chosen
@@ -129,18 +159,36 @@ class Datapath:
         return self.addresses.add(node, self.plan.leaves[node.leaf])
 
     def word(self, node: Placed, buffer: int) -> Value:
-        """The word that a load reads."""
+        """The word that a load reads.
+
+        Parameters
+        ----------
+        node, buffer
+            As of `Emission.word`.
+        """
         data = self.reads[buffer, self.placement(node).port].data
         whole = self.plan.layouts[buffer].lanes == 1
         return data.as_signed() if whole and self.plan.storage[buffer].kind == "int" else data
 
     def replayed(self, node: Placed, source: int) -> Value:
-        """Word of another load, from the delay line of a node."""
+        """Word of another load, from the delay line of a node.
+
+        Parameters
+        ----------
+        node, source
+            As of `Emission.replayed`.
+        """
         line = self.plan.delay_lines[node.number]
         return line.build(self.m, self.result.signals[source], f"v{node.number}_reuse")
 
     def slot_result(self, node: Placed, kind: str, is_product: bool, operands: tuple[int, ...]) -> Value:
-        """Result of the slot of a shared resource, whose operands in a node's turn are these nodes."""
+        """Result of the slot of a shared resource, whose operands in a node's turn are these nodes.
+
+        Parameters
+        ----------
+        node, kind, is_product, operands
+            As of `Emission.slot_result`.
+        """
         slot = self.placement(node).port
         port = (self.products if is_product else self.shared)[slot]
         for name, number in zip("abc", operands, strict=False):
@@ -155,7 +203,13 @@ class Datapath:
         return self.plan.accumulators[node.register].read(self, node)
 
     def write_register(self, number: int, value: Value) -> None:
-        """Write an accumulator as a node does."""
+        """Write an accumulator as a node does.
+
+        Parameters
+        ----------
+        number, value
+            As of `Emission.write_register`.
+        """
         node = self.plan.nodes[number]
         assert isinstance(node, RegisterWrite), "others write no accumulator"
         self.plan.accumulators[node.register].write(self, node, value)

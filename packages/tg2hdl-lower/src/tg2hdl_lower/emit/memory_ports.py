@@ -16,7 +16,14 @@ __all__ = ["connect_read_ports", "connect_write_ports", "writes_one_element"]
 
 
 def connect_read_ports(d: Datapath, ports: Mapping[tuple[int, int], ReadPort]) -> None:
-    """Drive the addresses of all read ports."""
+    """Drive the addresses of all read ports.
+
+    Parameters
+    ----------
+    d : Datapath
+    ports : mapping of (int, int) to ReadPort
+        By buffer and number of the port.
+    """
     for key, port in ports.items():
         loads = [n for n in d.plan.live() if isinstance(n, Load) and _port(d, n) == key]
         address: Value = Const(0)
@@ -31,7 +38,14 @@ def connect_read_ports(d: Datapath, ports: Mapping[tuple[int, int], ReadPort]) -
 
 
 def connect_write_ports(d: Datapath, ports: Mapping[tuple[int, int], WritePort]) -> None:
-    """Drive all write ports."""
+    """Drive all write ports.
+
+    Parameters
+    ----------
+    d : Datapath
+    ports : mapping of (int, int) to WritePort
+        By buffer and number of the port.
+    """
     for key, port in ports.items():
         stores = [n for n in d.plan.live() if isinstance(n, Store) and _port(d, n) == key]
         lanes = d.plan.layouts[key[0]].lanes
@@ -56,7 +70,14 @@ def connect_write_ports(d: Datapath, ports: Mapping[tuple[int, int], WritePort])
 
 
 def writes_one_element(plan: HardwarePlan, key: tuple[int, int]) -> bool:
-    """Whether the stores of a port, by buffer and number, put the element of any lane into all of them."""
+    """Whether the stores of a port, by buffer and number, put the element of any lane into all of them.
+
+    Parameters
+    ----------
+    plan : HardwarePlan
+    key : (int, int)
+        Buffer and number of the port.
+    """
     stores = (n for n in plan.live() if isinstance(n, Store))
     mine = (n for n in stores if (n.buffer, plan.placement(n.number).port) == key)
     return all(n.position is not None and not n.places for n in mine)

@@ -114,6 +114,15 @@ def _products(statements: Sequence[IRStatement]) -> int:
 def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll: int) -> dict[int, int]:
     """Lanes for `unroll_factor` on the innermost independent axis and `reduce_unroll_factor` on the reduction.
 
+    Parameters
+    ----------
+    kernel : KernelIR
+    info : AxisInfo
+    unroll : int
+        Lanes of the innermost independent axis; 1 for none.
+    reduce_unroll : int
+        Lanes of the reduction; 1 for none.
+
     Raises
     ------
     InputError
@@ -145,7 +154,16 @@ def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll:
 
 
 def candidate_lanes(kernel: KernelIR, info: AxisInfo, lanes: int) -> list[dict[int, int]]:
-    """Lane vectors of at most `lanes` lanes in each loop, those with the fewest steps first."""
+    """Lane vectors of at most `lanes` lanes in each loop, those with the fewest steps first.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    info : AxisInfo
+        Which axes may have lanes.
+    lanes : int
+        At most so many.
+    """
     found = sorted(
         _vectors(kernel.loop_tree, info.independent | info.reducible | info.scanned, lanes), key=_Vector.order
     )
@@ -205,6 +223,15 @@ def packed_layouts(found: Sequence[Access], lanes: Mapping[int, int], depth: int
 
     A dimension along which both the outputs and the window of a convolution have lanes is packed by the elements from
     one step to the next: the window of the next outputs then begins with a word.
+
+    Parameters
+    ----------
+    found : sequence of Access
+        Accesses to the buffer.
+    lanes : mapping of int to int
+        By axis.
+    depth : int
+        Elements of the buffer.
     """
     layouts: dict[Layout, None] = {}
     for access in found:
@@ -249,7 +276,14 @@ def _strided(spatial: list[tuple[int, int]], depth: int) -> Layout | None:
 
 
 def split_for_layouts(kernel: KernelIR, layouts: Mapping[int, Layout]) -> KernelIR:
-    """Split the loops that run across a dimension of a packed buffer, so that each follows one dimension."""
+    """Split the loops that run across a dimension of a packed buffer, so that each follows one dimension.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    layouts : mapping of int to Layout
+        By slot.
+    """
     while True:
         found = _crossing(kernel, layouts)
         if found is None:

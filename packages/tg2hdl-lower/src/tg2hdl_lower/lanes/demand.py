@@ -65,7 +65,14 @@ def _accesses(kernel: KernelIR, partly: bool) -> list[Access]:
 
 
 def buffer_accesses(kernel: KernelIR, *, partly: bool = False) -> dict[int, BufferAccesses]:
-    """All memory accesses of a kernel, by buffer; `partly` as of `Constraints`."""
+    """All memory accesses of a kernel, by buffer; `partly` as of `Constraints`.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+        Of any form; the accesses are those of its flattened loops.
+    partly : bool, default False
+    """
     known = _known.setdefault(kernel, {})
     if partly not in known:
         # `partly` makes no difference for buffers without gates: their accesses are taken over.
@@ -129,7 +136,15 @@ class BufferAccesses:
         return tuple((n, lanes[n]) for n in sorted(lanes) if self._every or n in self._axes)
 
     def use(self, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
-        """The accesses of a step with these lanes per axis."""
+        """The accesses of a step with these lanes per axis.
+
+        Parameters
+        ----------
+        lanes : mapping of int to int
+            By axis.
+        layout : Layout
+            Of the buffer.
+        """
         key = self.factors(lanes), layout
         if key not in self._known:
             self._known[key] = self._use(*key)

@@ -12,7 +12,16 @@ Tiles = tuple[tuple[int, int], ...]
 
 
 def interleavings(flat: KernelIR, info: AxisInfo, distance: int) -> list[Tiles]:
-    """Tiles of one axis or two nested axes that interleave `distance` outputs, fewest idle slots first."""
+    """Tiles of one axis or two nested axes that interleave `distance` outputs, fewest idle slots first.
+
+    Parameters
+    ----------
+    flat : KernelIR
+        With its lanes.
+    info : AxisInfo
+    distance : int
+        Outputs needed to hide the latency of the reduction (steps).
+    """
     axes = independent_axes(flat, info)
     found: list[tuple[float, int, Tiles]] = []
     for n, (axis, bound) in enumerate(axes):
@@ -33,7 +42,14 @@ def _best_tile(bound: int, least: int) -> tuple[int, float]:
 
 
 def independent_axes(flat: KernelIR, info: AxisInfo) -> list[tuple[int, int]]:
-    """Independent axes above other loops, with their bounds, innermost first."""
+    """Independent axes above other loops, with their bounds, innermost first.
+
+    Parameters
+    ----------
+    flat : KernelIR
+        With its lanes.
+    info : AxisInfo
+    """
     axes = []
     for loop in flat.loop_tree.walk():
         counter = loop.counter

@@ -92,6 +92,14 @@ def union_of_roles(roles: Sequence[MemoryRole]) -> MemoryRole:
 def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> MemoryArray:
     """The array of memories that were planned as its regions.
 
+    Parameters
+    ----------
+    name : str
+        Of the array.
+    regions : sequence of MemoryPlan
+        In the order of their numbers.
+    family : FamilyDef
+
     Raises
     ------
     InputError

@@ -80,6 +80,17 @@ def pieces_of_rom(width: int, words: int, reads: int, figures: MemoryFigures) ->
 
     Of 5,120 words of 128 bits, 64 block RAMs have 2 bits of all words each.  Pieces of 2,048, 2,048 and 1,024 words
     of 126 bits, and one of all words of 2 bits, are 36.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a word.
+    words : int
+        Number of words.
+    reads : int
+        Read ports.
+    figures : MemoryFigures
+        Of the family's block RAMs.
     """
     whole = (Piece(0, width, 0, words),)
     if not figures.whole_depth and words <= figures.block_words:

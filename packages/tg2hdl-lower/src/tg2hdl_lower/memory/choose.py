@@ -84,13 +84,29 @@ def _unplanned(
 
 
 def with_ring(memory: MemoryPlan, words: int, family: FamilyDef) -> MemoryPlan:
-    """The memory with so many words at a time, a power of two, or with all (0); kernels are planned for its latency."""
+    """The memory with so many words at a time, a power of two, or with all (0); kernels are planned for its latency.
+
+    Parameters
+    ----------
+    memory : MemoryPlan
+    words : int
+        A power of two; 0 for all words of the buffer.
+    family : FamilyDef
+    """
     ring = replace(memory, ring=words)
     return with_kind(ring, choose_kind(ring.use, family), family)
 
 
 def with_kind(memory: MemoryPlan, name: str, family: FamilyDef) -> MemoryPlan:
-    """The memory as one of this kind, with the same latency."""
+    """The memory as one of this kind, with the same latency.
+
+    Parameters
+    ----------
+    memory : MemoryPlan
+    name : str
+        Of a registered kind.
+    family : FamilyDef
+    """
     kind, ports = kind_named(name), len(memory.ports)
     return replace(
         memory,
@@ -107,5 +123,15 @@ def with_ports(
     routes: tuple[tuple[Slot, int, int], ...],
     family: FamilyDef,
 ) -> MemoryPlan:
-    """The memory with other read ports, at their cost."""
+    """The memory with other read ports, at their cost.
+
+    Parameters
+    ----------
+    memory : MemoryPlan
+    ports : tuple of int
+        Numbers of the read ports; the host reads through port 0.
+    routes : tuple of (Slot, int, int)
+        As of `MemoryPlan`.
+    family : FamilyDef
+    """
     return with_kind(replace(memory, ports=ports, routes=routes), memory.kind, family)

@@ -34,6 +34,13 @@ def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[in
     """Interval that memory ports impose: from (buffer, demand) of all leaf loops, and the ports of each buffer.
 
     The lane planner estimates with this function, and the scheduler starts from it.
+
+    Parameters
+    ----------
+    demands : iterable of (int, BufferDemand)
+        Buffer and its demand in a step.
+    ports : mapping of int to int
+        Read ports of each buffer.
     """
     found = Interval(1, "")
     for buffer, demand in demands:

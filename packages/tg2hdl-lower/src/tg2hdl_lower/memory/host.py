@@ -239,7 +239,16 @@ class HostShape:
         variables: Iterable[IRVariable],
         order: Iterable[int],
     ) -> HostShape:
-        """All of a design whose kernels are done in this order of their cores."""
+        """All of a design whose kernels are done in this order of their cores.
+
+        Parameters
+        ----------
+        memories : iterable of MemoryPlan
+            Those that the host does not reach are left out.
+        variables : iterable of IRVariable
+        order : iterable of int
+            Number of the core of each run.
+        """
         buffers = tuple(b for b in map(HostBuffer.of, memories) if b.writes or b.reads)
         order = tuple(order)
         return cls(True, 1 + max(order), tuple(variables), buffers, order)

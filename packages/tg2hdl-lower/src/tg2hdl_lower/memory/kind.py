@@ -23,11 +23,30 @@ class BuiltMemory(ABC):
 
     @abstractmethod
     def write(self, m: Module, address: Value, data: Value, enable: Value) -> None:
-        """Connect the write port; `enable` has a bit per lane.  Called at most once."""
+        """Connect the write port; `enable` has a bit per lane.  Called at most once.
+
+        Parameters
+        ----------
+        m : Module
+        address : Value
+            Word.
+        data : Value
+        enable : Value
+            A bit for each lane.
+        """
 
     @abstractmethod
     def read(self, m: Module, number: int, address: Value) -> Value:
-        """Data of read port `number`, `MemoryPlan.read_latency` cycles after the address."""
+        """Data of read port `number`, `MemoryPlan.read_latency` cycles after the address.
+
+        Parameters
+        ----------
+        m : Module
+        number : int
+            Of the read port, from 0.
+        address : Value
+            Word.
+        """
 
 
 class MemoryKind(ABC):
@@ -35,10 +54,26 @@ class MemoryKind(ABC):
 
     @abstractmethod
     def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
-        """Whether a buffer may become a memory of this kind."""
+        """Whether a buffer may become a memory of this kind.
+
+        Parameters
+        ----------
+        use : MemoryUse
+            Size and role of the memory.
+        family : FamilyDef
+            Has the sizes of blocks and ports.
+        """
 
     def read_ports(self, use: MemoryUse, family: FamilyDef) -> int:
-        """Read ports that the memory may have; unless a kind says otherwise, every port is a copy."""
+        """Read ports that the memory may have; unless a kind says otherwise, every port is a copy.
+
+        Parameters
+        ----------
+        use : MemoryUse
+            Size and role of the memory.
+        family : FamilyDef
+            Has the sizes of blocks and ports.
+        """
         figures = family.memory
         ports = figures.read_ports(use.bits)
         # Nothing is written to a ROM, so that both ports of a block read it.
@@ -46,11 +81,29 @@ class MemoryKind(ABC):
         return 2 * ports if both else ports
 
     def pieces(self, use: MemoryUse, family: FamilyDef, ports: int) -> tuple[Piece, ...]:
-        """Arrays that the memory is built of with so many read ports."""
+        """Arrays that the memory is built of with so many read ports.
+
+        Parameters
+        ----------
+        use : MemoryUse
+            Size and role of the memory.
+        family : FamilyDef
+            Has the sizes of blocks and ports.
+        ports : int
+            Read ports; 0 where nothing reads.
+        """
         return (Piece(0, use.width, 0, use.words),)
 
     def extra_latency(self, use: MemoryUse, family: FamilyDef) -> int:
-        """Cycles from an address to its word beyond `MemoryUse.latency`."""
+        """Cycles from an address to its word beyond `MemoryUse.latency`.
+
+        Parameters
+        ----------
+        use : MemoryUse
+            Size and role of the memory.
+        family : FamilyDef
+            Has the sizes of blocks and ports.
+        """
         return 0
 
     def sampled(self, memory: MemoryPlan) -> tuple[int, int]:
@@ -58,16 +111,41 @@ class MemoryKind(ABC):
         return 0, memory.read_latency
 
     def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
-        """How the array of a memory with so many read ports is written down."""
+        """How the array of a memory with so many read ports is written down.
+
+        Parameters
+        ----------
+        use : MemoryUse
+            Size and role of the memory.
+        ports : int
+            Read ports.
+        """
         return ArrayStyle()
 
     @abstractmethod
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
-        """Cost with so many read ports."""
+        """Cost with so many read ports.
+
+        Parameters
+        ----------
+        use : MemoryUse
+            Size and role of the memory.
+        family : FamilyDef
+            Has the sizes of blocks and ports.
+        ports : int
+            Read ports; 0 where nothing reads.
+        """
 
     @abstractmethod
     def build(self, m: Module, memory: MemoryPlan) -> BuiltMemory:
-        """Add the memory to the module of the design."""
+        """Add the memory to the module of the design.
+
+        Parameters
+        ----------
+        m : Module
+            Top module.
+        memory : MemoryPlan
+        """
 
 
 def kind_named(name: str) -> MemoryKind:
@@ -83,7 +161,14 @@ def kind_named(name: str) -> MemoryKind:
 
 
 def choose_kind(use: MemoryUse, family: FamilyDef) -> str:
-    """Name of the kind of highest priority that suits a buffer."""
+    """Name of the kind of highest priority that suits a buffer.
+
+    Parameters
+    ----------
+    use : MemoryUse
+        Size and role of the memory.
+    family : FamilyDef
+    """
     return _chosen(use, family, registry().generation)
 
 

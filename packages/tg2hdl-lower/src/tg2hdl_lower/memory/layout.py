@@ -19,7 +19,14 @@ __all__ = ["Layout", "MovingDigit", "Row", "RowElement", "RowSpan", "joined_lane
 
 
 def joined_lanes(packed: npt.NDArray[np.uint64], width: int) -> list[int]:
-    """Words as integers from bit patterns of shape (words, lanes), each lane of so many bits; the first lane lowest."""
+    """Words as integers from bit patterns of shape (words, lanes), each lane of so many bits; the first lane lowest.
+
+    Parameters
+    ----------
+    packed : ndarray
+    width : int
+        Bits of a lane, at most 64.
+    """
     if width % 8 == 0:
         octets = np.ascontiguousarray(packed.astype("<u8")).view(np.uint8)
         octets = octets.reshape(*packed.shape, 8)[:, :, : width // 8].reshape(len(packed), -1)

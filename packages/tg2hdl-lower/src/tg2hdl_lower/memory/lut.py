@@ -62,6 +62,13 @@ def luts_of_rom(words: Sequence[int], width: int) -> int:
     """LUTs of a read port of a ROM with these words: equal bits are made once, and bits that never change not at all.
 
     The multiplexers behind the LUTs take none up to 128 words.
+
+    Parameters
+    ----------
+    words : sequence of int
+        Contents.
+    width : int
+        Bits of a word.
     """
     columns = {tuple(word >> bit & 1 for word in words) for bit in range(width)}
     rows = -(-len(words) // _ROW)

@@ -40,7 +40,17 @@ class Ram(BuiltMemory):
 
 
 def registered(m: Module, data: Value, cycles: int, name: str) -> Value:
-    """Data after `cycles` registers."""
+    """Data after `cycles` registers.
+
+    Parameters
+    ----------
+    m : Module
+    data : Value
+    cycles : int
+        0 returns the data itself.
+    name : str
+        Prefix of the registers.
+    """
     for stage in range(cycles):
         register = Signal(len(data), name=f"{name}_{stage}", reset_less=True)
         m.d.sync += register.eq(data)

@@ -99,7 +99,17 @@ class MemoryUse:
 
     @classmethod
     def of(cls, layout: Layout, element_bits: int, role: MemoryRole, latency: int) -> MemoryUse:
-        """Use of a buffer with a layout."""
+        """Use of a buffer with a layout.
+
+        Parameters
+        ----------
+        layout : Layout
+        element_bits : int
+            Bits of an element as stored.
+        role : MemoryRole
+        latency : int
+            Cycles from an address to its word.
+        """
         words = ring_words(layout, role.spans) or layout.words
         if role.regions > 1 and words > 1:
             # A region of one word is constant during a run, whatever the others are.

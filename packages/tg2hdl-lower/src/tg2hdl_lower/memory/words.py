@@ -35,7 +35,16 @@ def to_words(packed: npt.NDArray[np.uint64], element: int) -> npt.NDArray[np.uin
 
 
 def from_words(words: npt.NDArray[Any], layout: Layout, dtype: DType) -> npt.NDArray[Any]:
-    """Flat elements of a memory from its words; inverse of `to_words` after `Layout.pack`."""
+    """Flat elements of a memory from its words; inverse of `to_words` after `Layout.pack`.
+
+    Parameters
+    ----------
+    words : ndarray
+        As a simulation reads them: one integer for each word, or rows of limbs.
+    layout : Layout
+    dtype : DType
+        Of the elements.
+    """
     width = dtype.bit_width
     if layout.lanes == 1:
         return layout.unpack(words.reshape(-1, 1).astype(np.uint64), dtype)

@@ -28,17 +28,35 @@ _NARROW = 2
 
 
 def build_add(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Sum."""
+    """Sum.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0] | operands[1] if result.is_bool else operands[0] + operands[1]
 
 
 def build_sub(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Difference."""
+    """Difference.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0] ^ operands[1] if result.is_bool else operands[0] - operands[1]
 
 
 def build_mul(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Product; by a constant or by two bits a few additions, which need no multiplier."""
+    """Product; by a constant or by two bits a few additions, which need no multiplier.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     from amaranth.hdl import Const
 
     if result.is_bool:
@@ -79,7 +97,16 @@ def _by_constant(a: Value, constant: int, width: int) -> Value:
 
 
 def terms_by_constant(a: Value, constant: int, width: int) -> list[Term]:
-    """Shifted factors whose sum is the product by a constant modulo ``2 ** width``."""
+    """Shifted factors whose sum is the product by a constant modulo ``2 ** width``.
+
+    Parameters
+    ----------
+    a : Value
+        The other factor.
+    constant : int
+    width : int
+        Bits of the product.
+    """
     half = 1 << (width - 1)
     terms = signed_digits((constant + half) % (2 * half) - half)
     terms = [(sign, place) for sign, place in terms if place < width]
@@ -111,5 +138,11 @@ def _by_bits(a: Value, b: Value) -> Value:
 
 
 def build_neg(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Negation; of a bool, the value itself."""
+    """Negation; of a bool, the value itself.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0] if result.is_bool else -operands[0]

@@ -47,34 +47,70 @@ def resized(m: Module, value: Value, width: int) -> Value:
 
 
 def build_and(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Bitwise and."""
+    """Bitwise and.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0] & operands[1]
 
 
 def build_or(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Bitwise or."""
+    """Bitwise or.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0] | operands[1]
 
 
 def build_xor(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Bitwise exclusive or."""
+    """Bitwise exclusive or.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0] ^ operands[1]
 
 
 def build_where(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Select by a condition."""
+    """Select by a condition.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     from amaranth.hdl import Mux
 
     return Mux(operands[0], operands[1], operands[2])
 
 
 def build_cast(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Integer conversion: modulo 2^n; to bool: not zero."""
+    """Integer conversion: modulo 2^n; to bool: not zero.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0].any() if result.is_bool else operands[0]
 
 
 def build_bitcast(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Same bits; a bool counts as a byte that is 0 or 1."""
+    """Same bits; a bool counts as a byte that is 0 or 1.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     value = operands[0]
     if result.is_bool:
         return value.any()
@@ -83,19 +119,37 @@ def build_bitcast(m: Module, operands: list[Value], types: tuple[DType, ...], re
 
 
 def build_float_neg(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Flip the sign bit, of a NaN too."""
+    """Flip the sign bit, of a NaN too.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     from amaranth.hdl import Cat
 
     return Cat(operands[0][:-1], ~operands[0][-1])
 
 
 def build_truth_of_float(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Whether a float is not zero; NaN is not."""
+    """Whether a float is not zero; NaN is not.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0][:-1].any()
 
 
 def build_float_of_truth(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """0.0 or 1.0."""
+    """0.0 or 1.0.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     from amaranth.hdl import Const, Mux
 
     return Mux(operands[0], Const(result.const_to_bits(1.0), result.bit_width), 0)
@@ -121,7 +175,13 @@ def _shift_by(amount: Value, types: tuple[DType, ...]) -> int | None:
 
 
 def build_shl(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Left shift; 0 beyond the width."""
+    """Left shift; 0 beyond the width.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     from amaranth.hdl import Const, Mux
 
     value, amount = operands
@@ -135,7 +195,13 @@ def build_shl(m: Module, operands: list[Value], types: tuple[DType, ...], result
 
 
 def build_shr(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Right shift, arithmetic for signed values; the sign beyond the width."""
+    """Right shift, arithmetic for signed values; the sign beyond the width.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     from amaranth.hdl import Const, Mux, signed
 
     value, amount = operands

@@ -63,7 +63,13 @@ def _with_constant_last(operands: list[Value]) -> tuple[Value, Value]:
 
 
 def build_min(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Smaller value."""
+    """Smaller value.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     from amaranth.hdl import Const, Mux
 
     a, b = _with_constant_last(operands)
@@ -75,7 +81,13 @@ def build_min(m: Module, operands: list[Value], types: tuple[DType, ...], result
 
 
 def build_max(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Larger value."""
+    """Larger value.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     from amaranth.hdl import Mux
 
     a, b = _with_constant_last(operands)
@@ -83,15 +95,33 @@ def build_max(m: Module, operands: list[Value], types: tuple[DType, ...], result
 
 
 def build_lt(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Less than."""
+    """Less than.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return _less(m, *operands)
 
 
 def build_eq(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Equal."""
+    """Equal.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0] == operands[1]
 
 
 def build_ne(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Different."""
+    """Different.
+
+    Parameters
+    ----------
+    m, operands, types, result
+        As of `tg2hdl_ir.plugins.OpLowering`'s `build`.
+    """
     return operands[0] != operands[1]

@@ -56,7 +56,13 @@ class Multiplier(wiring.Component):
 
     @staticmethod
     def latency_of(a: int, b: int) -> int:
-        """Cycles from operands in so many pieces to the result: the products, then a tree of additions."""
+        """Cycles from operands in so many pieces to the result: the products, then a tree of additions.
+
+        Parameters
+        ----------
+        a, b : int
+            Pieces of each operand.
+        """
         return 1 + (a * b - 1).bit_length()
 
     def elaborate(self, platform: object) -> Module:

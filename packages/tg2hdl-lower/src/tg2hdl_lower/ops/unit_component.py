@@ -49,6 +49,13 @@ def build_unit(unit: ArithmeticUnit) -> Any:
 def build_constant_unit(unit: ArithmeticUnit, constant: int) -> Any:
     """Component of a unit for products by a constant, given as a bit pattern; its factor is `a`.
 
+    Parameters
+    ----------
+    unit : ArithmeticUnit
+        With a factory `constant`.
+    constant : int
+        Bit pattern in the format of the operand.
+
     Raises
     ------
     PluginError

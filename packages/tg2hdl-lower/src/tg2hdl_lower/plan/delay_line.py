@@ -29,14 +29,30 @@ class DelayLine:
 
     @classmethod
     def of(cls, cycles: int, width: int) -> DelayLine:
-        """The smallest one for a value of so many bits."""
+        """The smallest one for a value of so many bits.
+
+        Parameters
+        ----------
+        cycles : int
+            Of the delay.
+        width : int
+            Bits of the value.
+        """
         if cycles <= LONGEST_CHAIN:
             return cls(cycles, "registers")
         small = (cycles - 1) * width <= GENERIC.memory.lut_bits or cycles <= GENERIC.memory.lut_words
         return cls(cycles, "LUT RAM" if small else "block RAM")
 
     def build(self, m: Module, value: Value, name: str) -> Value:
-        """The delayed value."""
+        """The delayed value.
+
+        Parameters
+        ----------
+        m : Module
+        value : Value
+        name : str
+            Prefix of the signals.
+        """
         output = Signal(value.shape(), name=name, reset_less=True)
         if self.cycles == 0:
             m.d.comb += output.eq(value)

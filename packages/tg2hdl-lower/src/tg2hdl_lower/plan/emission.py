@@ -69,19 +69,63 @@ class Emission(Protocol):
         """Type of a node's result."""
 
     def at(self, number: int, stage: int) -> Value:
-        """Value of a node at a stage, through as many registers as needed."""
+        """Value of a node at a stage, through as many registers as needed.
+
+        Parameters
+        ----------
+        number : int
+            Of the node.
+        stage : int
+            Cycles after the start of the step.
+        """
 
     def at_issue(self, node: Placed, number: int) -> Value:
-        """Value of a node in the cycle in which another one takes its operands."""
+        """Value of a node in the cycle in which another one takes its operands.
+
+        Parameters
+        ----------
+        node : Placed
+            Takes the operand.
+        number : int
+            Of the operand's node.
+        """
 
     def named(self, node: Placed, value: Value, name: str) -> Signal:
-        """The value of a node as a signal of its shape."""
+        """The value of a node as a signal of its shape.
+
+        Parameters
+        ----------
+        node : Placed
+        value : Value
+            Of any shape; it is converted to that of the node.
+        name : str
+            Last part of the signal's name.
+        """
 
     def active_when(self, node: Placed, flag: int | None, init: int = 0) -> Signal:
-        """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`."""
+        """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`.
+
+        Parameters
+        ----------
+        node : Placed
+        flag : int or None
+            Number of the node of a condition; None for always.
+        init : int, default 0
+            Contents of the register after a reset.
+        """
 
     def constant(self, number: int, value: int, shape: Shape) -> Value:
-        """Value of a constant node; of several variants that of the one that runs."""
+        """Value of a constant node; of several variants that of the one that runs.
+
+        Parameters
+        ----------
+        number : int
+            Of the node.
+        value : int
+            Of the plan's own node.
+        shape : Shape
+            Bits and sign.
+        """
 
     def variable(self, name: str) -> Value:
         """Port of a run-time scalar."""
@@ -93,16 +137,51 @@ class Emission(Protocol):
         """Register of an address, or of a position in a word."""
 
     def word(self, node: Placed, buffer: int) -> Value:
-        """The word that a load reads."""
+        """The word that a load reads.
+
+        Parameters
+        ----------
+        node : Placed
+            The load.
+        buffer : int
+            Slot.
+        """
 
     def replayed(self, node: Placed, source: int) -> Value:
-        """Word of another load, from the delay line of a node."""
+        """Word of another load, from the delay line of a node.
+
+        Parameters
+        ----------
+        node : Placed
+            The replay.
+        source : int
+            Number of the load that read the word.
+        """
 
     def slot_result(self, node: Placed, kind: str, is_product: bool, operands: tuple[int, ...]) -> Value:
-        """Result of the slot of a shared resource, whose operands in a node's turn are these nodes."""
+        """Result of the slot of a shared resource, whose operands in a node's turn are these nodes.
+
+        Parameters
+        ----------
+        node : Placed
+        kind : str
+            Of the resource.
+        is_product : bool
+            Whether the slot is one of `HardwarePlan.products`; otherwise it is a shared unit.
+        operands : tuple of int
+            Numbers of their nodes.
+        """
 
     def read_register(self, number: int) -> Value:
         """The value that a node reads from its accumulator."""
 
     def write_register(self, number: int, value: Value) -> None:
-        """Write an accumulator as a node does."""
+        """Write an accumulator as a node does.
+
+        Parameters
+        ----------
+        number : int
+            Of the node, a `RegisterWrite`.
+        value : Value
+            Next contents of the accumulator.
+        """

@@ -71,7 +71,15 @@ class Node:
         return Shape(self.width, self.signed)
 
     def place(self, ready: Ready, rules: StageRules) -> Placement:
-        """Earliest placement after the operands."""
+        """Earliest placement after the operands.
+
+        Parameters
+        ----------
+        ready : Ready
+            Latest stage and level of the operands.
+        rules : StageRules
+            Levels of logic in a stage, and latencies.
+        """
         raise NotImplementedError(type(self).__name__)
 
     def emit(self, d: Emission) -> Value | None:

@@ -111,15 +111,38 @@ class Accumulator:
         return Shape(self.width, self.signed)
 
     def add(self, d: Emission, number: int) -> None:
-        """Add the storage of register `number`."""
+        """Add the storage of register `number`.
+
+        Parameters
+        ----------
+        d : Emission
+            Receives the hardware.
+        number : int
+        """
         raise NotImplementedError(type(self).__name__)
 
     def read(self, d: Emission, node: RegisterRead) -> Value:
-        """The register that a node reads."""
+        """The register that a node reads.
+
+        Parameters
+        ----------
+        d : Emission
+            Receives the hardware.
+        node : RegisterRead
+        """
         raise NotImplementedError(type(self).__name__)
 
     def write(self, d: Emission, node: RegisterWrite, value: Value) -> None:
-        """Write the value of a node; `value` without the zero of its reset input."""
+        """Write the value of a node; `value` without the zero of its reset input.
+
+        Parameters
+        ----------
+        d : Emission
+            Receives the hardware.
+        node : RegisterWrite
+        value : Value
+            Next contents, where the gate of the node is true.
+        """
         raise NotImplementedError(type(self).__name__)
 
 

@@ -20,7 +20,13 @@ _TAKES_ANY = frozenset({"add", "sub", "min", "max", "lt", "eq", "ne", "and", "or
 
 
 def have_one_shape(a: HardwarePlan, b: HardwarePlan) -> bool:
-    """Whether both compute the same in the same cycles of a step, and one core can do either."""
+    """Whether both compute the same in the same cycles of a step, and one core can do either.
+
+    Parameters
+    ----------
+    a, b : HardwarePlan
+        Plans with run-time variables have no other of their shape.
+    """
     if (
         (a.ii, a.depth, len(a.leaves)) != (b.ii, b.depth, len(b.leaves))
         or a.kernel.variables

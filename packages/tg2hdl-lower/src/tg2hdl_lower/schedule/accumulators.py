@@ -59,7 +59,15 @@ def with_delay_lines(flow: Dataflow, *, single: bool = False) -> tuple[Dataflow,
 
 
 def accumulators(flow: Dataflow, schedule: Schedule, lines: dict[int, int]) -> dict[int, Accumulator]:
-    """The storage of the registers of a scheduled kernel; without those that nothing uses."""
+    """The storage of the registers of a scheduled kernel; without those that nothing uses.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    schedule : Schedule
+    lines : dict of int to int
+        Registers that are delay lines, with their length in steps.
+    """
     found: dict[int, Accumulator] = {}
     for register in flow.kernel.registers:
         reads = [n for n in flow.all(RegisterRead) if n.register == register.idx]

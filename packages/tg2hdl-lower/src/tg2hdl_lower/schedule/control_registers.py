@@ -27,7 +27,15 @@ def control_registers(flow: NodeGraph, schedule: Schedule) -> ControlRegisters:
 
 
 def is_known_before(schedule: Schedule, flag: int, node: Store | RegisterWrite) -> bool:
-    """Whether a flag is there a cycle before a node that it enables."""
+    """Whether a flag is there a cycle before a node that it enables.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    flag : int
+        Number of the node of a condition.
+    node : Store or RegisterWrite
+    """
     return schedule.placements[flag].stage < schedule.placements[node.number].issue
 
 

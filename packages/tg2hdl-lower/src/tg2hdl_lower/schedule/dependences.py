@@ -41,7 +41,14 @@ class Edge:
 
 
 def loop_edges(flow: Dataflow, lines: Mapping[int, int]) -> list[Edge]:
-    """Between the uses of a register; `lines` are those that are delay lines, with their length in steps."""
+    """Between the uses of a register; `lines` are those that are delay lines, with their length in steps.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    lines : mapping of int to int
+        Length in steps, by the number of the register.
+    """
     edges: list[Edge] = []
     uses = flow.all(RegisterRead, RegisterWrite)
     for write in flow.all(RegisterWrite):
@@ -77,6 +84,12 @@ def reuse_period(flow: Dataflow, use: RegisterRead | RegisterWrite) -> int:
     """Steps from one use of an element of a register to the next: 1 when nothing more is known.
 
     The product of the innermost bounds that tell the elements apart.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    use : RegisterRead or RegisterWrite
+        Access to an array of registers.
     """
     assert use.index is not None, "an access to an array of registers"
     form = linear_form(flow.nodes[use.index])
@@ -93,7 +106,14 @@ def reuse_period(flow: Dataflow, use: RegisterRead | RegisterWrite) -> int:
 
 
 def memory_edges(flow: Dataflow, registers: PortRegisters) -> list[Edge]:
-    """Between the accesses to a buffer that is written."""
+    """Between the accesses to a buffer that is written.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    registers : PortRegisters
+        Which ports have a register, by which an access is later.
+    """
     edges: list[Edge] = []
 
     def add(before: Load | Store, after: Load | Store, distance: int) -> None:
@@ -130,7 +150,15 @@ def _never_again(flow: Dataflow, store: Store, load: Load) -> bool:
 
 
 def recurrent_nodes(nodes: Iterable[Node], kinds: tuple[type[Node], ...] = LOGIC) -> set[int]:
-    """Nodes between the reading and the writing of a register in one leaf, over nodes of these classes."""
+    """Nodes between the reading and the writing of a register in one leaf, over nodes of these classes.
+
+    Parameters
+    ----------
+    nodes : iterable of Node
+        Operands first.
+    kinds : tuple of type of Node, optional
+        Classes of nodes that a path may pass through.
+    """
     ordered = list(nodes)
     forward: set[int] = set()
     for node in ordered:

@@ -25,6 +25,17 @@ def sink_loads(
     """Placements in which words are read as late as their users allow.
 
     Loads stay where a store or another user of their port fixes their place.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    rules : StageRules
+    edges : iterable of Edge
+        Dependences that the result keeps.
+    ii : int
+        Initiation interval in cycles.
+    placed : mapping of int to Placement
+        Placements so far.
     """
     return _Sinking(flow, rules, edges, ii, placed).run()
 

@@ -16,7 +16,14 @@ __all__ = ["least_ii", "port_demands", "port_registers"]
 
 
 def port_registers(flow: Dataflow, ports: Mapping[int, int]) -> PortRegisters:
-    """Ports with more accesses than can have one for themselves, and those that reach very many block RAMs."""
+    """Ports with more accesses than can have one for themselves, and those that reach very many block RAMs.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    ports : mapping of int to int
+        Read ports of each buffer.
+    """
     loads = Counter(load.buffer for load in flow.all(Load))
     stores = Counter(store.buffer for store in flow.all(Store))
     return PortRegisters(
@@ -43,7 +50,14 @@ def port_demands(flow: NodeGraph) -> list[tuple[int, BufferDemand]]:
 
 
 def least_ii(flow: NodeGraph, ports: Mapping[int, int]) -> Interval:
-    """Lower bound of the II from ports and units, and the reason for it."""
+    """Lower bound of the II from ports and units, and the reason for it.
+
+    Parameters
+    ----------
+    flow : NodeGraph
+    ports : mapping of int to int
+        Read ports of each buffer.
+    """
     found = port_interval(port_demands(flow), ports)
     for node in flow.all(UnitOp):
         if node.unit.ii > found.cycles:

@@ -48,7 +48,14 @@ class Turns:
         self._turns = {}
 
     def take(self, node: DesignProduct, earliest: Placement) -> Placement:
-        """The first free turn of a multiplier for this product."""
+        """The first free turn of a multiplier for this product.
+
+        Parameters
+        ----------
+        node : DesignProduct
+        earliest : Placement
+            Where its operands are ready.
+        """
         ports = self.ports[node.key]
         for issue in range(earliest.issue, earliest.issue + self.ii):
             for port in ports:

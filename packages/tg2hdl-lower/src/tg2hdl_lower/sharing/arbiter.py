@@ -40,7 +40,15 @@ class Arbiter:
         self.resources = resources
 
     def of(self, operands: Mapping[int, Value], name: str) -> Value:
-        """The operand of the running kernel, among those of some kernels by number."""
+        """The operand of the running kernel, among those of some kernels by number.
+
+        Parameters
+        ----------
+        operands : mapping of int to Value
+            By the number of the kernel.
+        name : str
+            Of the signal.
+        """
         raise NotImplementedError
 
     def close(self) -> None:

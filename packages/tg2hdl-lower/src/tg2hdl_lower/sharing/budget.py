@@ -35,7 +35,14 @@ class MultiplierBudget:
 
     @classmethod
     def of(cls, flow: NodeGraph, limit: int) -> MultiplierBudget:
-        """Budget of a kernel's nodes."""
+        """Budget of a kernel's nodes.
+
+        Parameters
+        ----------
+        flow : NodeGraph
+        limit : int
+            Multipliers of the design.
+        """
         leaves = Counter((n.leaf, n.key) for n in flow.all(DesignProduct))
         products: dict[str, int] = {}
         for (_, key), count in leaves.items():
@@ -64,7 +71,14 @@ class MultiplierBudget:
 
 
 def is_private(node: Operation, nodes: Mapping[int, Node]) -> bool:
-    """Whether a product has a multiplier of its own; one by a constant or by two bits is a few additions."""
+    """Whether a product has a multiplier of its own; one by a constant or by two bits is a few additions.
+
+    Parameters
+    ----------
+    node : Operation
+    nodes : mapping of int to Node
+        Of the same kernel, by number.
+    """
     if node.op != "mul" or node.dtype.is_bool or isinstance(node, DesignProduct | ConstantProduct):
         return False
     factors = [nodes[n] for n in node.sources]

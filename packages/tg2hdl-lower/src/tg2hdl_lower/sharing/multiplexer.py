@@ -41,6 +41,17 @@ def selected_inside(m: Module, inner: Module, sources: Sequence[tuple[Value, Val
 
     A group is five LUTs for each bit, in two levels.  Of nine sources in one module synthesis makes ten LUTs in two
     levels of wide ones, not six in three.  Modules are mapped one by one, so that the third level is in another one.
+
+    Parameters
+    ----------
+    m : Module
+        Module that has the groups.
+    inner : Module
+        Submodule that joins them.
+    sources : sequence of (Value, Value)
+        Flag and value of each; at most one flag is set.
+    name : str
+        Of the signal.
     """
     if len(sources) <= _TWO_LEVELS:
         return selected(sources)

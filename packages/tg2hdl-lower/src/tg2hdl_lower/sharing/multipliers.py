@@ -53,6 +53,12 @@ def bind_products(flow: Dataflow, latency: int) -> Dataflow:
     """Replace each multiplication that fits one hardware multiplier by a `Product`.
 
     Products of a recurrence stay combinational, since more cycles there would raise the II.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    latency : int
+        Cycles of a hardware multiplier.
     """
     recurrent = recurrent_nodes(flow.nodes.values())
     found = (n for n in flow.all(Op) if n.op == "mul" and n.number not in recurrent and not n.dtype.is_bool)
@@ -109,7 +115,14 @@ def bind_wide_products(flow: Dataflow) -> Dataflow:
 
 
 def bind_unit_products(flow: Dataflow, *, recurrent: bool = False) -> Dataflow:
-    """The same with a `UnitProduct` for each product of a unit, those of recurrences only where `recurrent` says so."""
+    """The same with a `UnitProduct` for each product of a unit, those of recurrences only where `recurrent` says so.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    recurrent : bool, default False
+        Whether products of recurrences are moved too.
+    """
     circular = () if recurrent else recurrent_nodes(flow.nodes.values(), LOGIC_AND_UNITS)
     return flow.with_nodes(
         {
@@ -121,7 +134,15 @@ def bind_unit_products(flow: Dataflow, *, recurrent: bool = False) -> Dataflow:
 
 
 def product_slots(flow: Dataflow, schedule: Schedule, latency: int) -> tuple[SharedResource, ...]:
-    """Multipliers of a scheduled kernel, in the order of the nodes' ports."""
+    """Multipliers of a scheduled kernel, in the order of the nodes' ports.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    schedule : Schedule
+    latency : int
+        Cycles of a hardware multiplier.
+    """
     slots: dict[int, SharedResource] = {}
     for node in flow.all(DesignProduct):
         port = schedule.placements[node.number].port
@@ -183,7 +204,14 @@ class Multiplier18(Component):
 
 
 def bind_shared_units(flow: Dataflow, names: Collection[str]) -> Dataflow:
-    """Move units of these names out of the kernel, except in recurrences, where another cycle would raise the II."""
+    """Move units of these names out of the kernel, except in recurrences, where another cycle would raise the II.
+
+    Parameters
+    ----------
+    flow : Dataflow
+    names : collection of str
+        Of units that kernels share.
+    """
     if not names:
         return flow
     circular = recurrent_nodes(flow.nodes.values(), LOGIC_AND_UNITS)

@@ -200,14 +200,28 @@ def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:
 
 
 def memory_port(plan: ExternalPlan, *, simulated: bool = False) -> MemoryPort:
-    """Port of a design; the one of a simulation where the memory is part of it."""
+    """Port of a design; the one of a simulation where the memory is part of it.
+
+    Parameters
+    ----------
+    plan : ExternalPlan
+    simulated : bool, default False
+        Whether the memory is part of a simulation, which skips its power-up.
+    """
     model = plan.model.powered_up() if simulated else plan.model
     found: MemoryPort = _class(plan, "port", MemoryPort)(model, plan.beats)
     return found
 
 
 def image_buffer(plan: ExternalPlan, taken: Collection[str]) -> HostBuffer | None:
-    """The image as a host writes it, where the port can; its name is none of those that are taken."""
+    """The image as a host writes it, where the port can; its name is none of those that are taken.
+
+    Parameters
+    ----------
+    plan : ExternalPlan
+    taken : collection of str
+        Names of the design's buffers.
+    """
     if not plan.tiles or not _class(plan, "port", MemoryPort).writes:
         return None
     bits, beats, name = plan.model.bits, plan.beats, "memory_image"
@@ -218,7 +232,16 @@ def image_buffer(plan: ExternalPlan, taken: Collection[str]) -> HostBuffer | Non
 
 
 def simulated_memory(plan: ExternalPlan, words: Sequence[int], bus: wiring.Signature) -> SimulatedMemory:
-    """Memory behind the port of a design."""
+    """Memory behind the port of a design.
+
+    Parameters
+    ----------
+    plan : ExternalPlan
+    words : sequence of int
+        Contents.
+    bus : Signature
+        Of the port.
+    """
     made = _class(plan, "memory", SimulatedMemory)
     found: SimulatedMemory = made(plan.model.powered_up(), words, bus)
     return found

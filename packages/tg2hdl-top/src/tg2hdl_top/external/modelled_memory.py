@@ -80,7 +80,15 @@ class BurstTimes(BeatTimes):
         raise NotImplementedError
 
     def accepted(self, first: int, begin: int) -> int:
-        """Cycle of a beat that could come from `first` on, and that is taken from `begin` on."""
+        """Cycle of a beat that could come from `first` on, and that is taken from `begin` on.
+
+        Parameters
+        ----------
+        first : int
+            In cycles after the start of the run.
+        begin : int
+            In cycles after the start of the run.
+        """
         raise NotImplementedError
 
     def finish(self) -> None:

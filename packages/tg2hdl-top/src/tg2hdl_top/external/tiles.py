@@ -125,6 +125,12 @@ def find_tile_repeats(program: ProgramIR, options: CompileOptions) -> Repeats:
 
     Layers that are equal share a core; where that cannot be, each has its own.
 
+    Parameters
+    ----------
+    program : ProgramIR
+        Cut into tiles.
+    options : CompileOptions
+
     Raises
     ------
     UnsupportedError

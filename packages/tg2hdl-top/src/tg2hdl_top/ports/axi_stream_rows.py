@@ -50,7 +50,13 @@ def take_rows(m: Module, host: Any, buffer: HostBuffer, source: Any, dropped: Si
 
 
 def send_rows(m: Module, host: Any, buffer: HostBuffer, sink: Any) -> None:
-    """Send the elements of all frames, each as a packet; parameters as of `take_rows`."""
+    """Send the elements of all frames, each as a packet; parameters as of `take_rows`.
+
+    Parameters
+    ----------
+    m, host, buffer, sink
+        As of `take_rows`; `sink` is the stream of results.
+    """
     m.submodules[f"read_{buffer.name}"] = reader = ElementReader(buffer)
     m.d.comb += [
         host.raddr.eq(reader.raddr),

@@ -182,7 +182,17 @@ class HostDriver(ABC):
         )
 
     def watched(self, before: int, limit: int, prefix: str = "") -> tuple[int, ...]:
-        """The result of `run`, from the pulses of `kernel_done` and `done` after the cycle of `start`."""
+        """The result of `run`, from the pulses of `kernel_done` and `done` after the cycle of `start`.
+
+        Parameters
+        ----------
+        before : int
+            Cycles of the simulation when `start` was set.
+        limit : int
+            Most cycles between two pulses.
+        prefix : str, optional
+            Of the names of the ports.
+        """
         simulation, ends = self.simulation, list[int]()
         order = self.serves.order
         for number, core in enumerate(order):

@@ -15,7 +15,20 @@ class HeldWord:
         self.address, self.hit = Signal.like(address, name="held_address"), Signal.like(hit, name="held_hit")
 
     def take(self, m: Module, address: Value, hit: Value, data: Value, strobes: Value) -> None:
-        """Add the bytes of an access of this word, or begin a word."""
+        """Add the bytes of an access of this word, or begin a word.
+
+        Parameters
+        ----------
+        m : Module
+        address : Value
+            Of the word.
+        hit : Value
+            Which buffer it is of.
+        data : Value
+            32 bits.
+        strobes : Value
+            A bit for each byte.
+        """
         mask = spread(strobes)
         m.d.sync += [
             self.address.eq(address),
@@ -26,7 +39,15 @@ class HeldWord:
         ]
 
     def is_whole(self, piece: Value, size: Value) -> Value:
-        """Whether all bytes of an element of the word are there."""
+        """Whether all bytes of an element of the word are there.
+
+        Parameters
+        ----------
+        piece : Value
+            Number of the element in the word.
+        size : Value
+            Binary logarithm of the bytes of an element.
+        """
         whole: Value = Array(
             (self.strobes.bit_select(piece, 1), self.strobes.word_select(piece[0], 2).all())
             + 2 * (self.strobes.all(),)

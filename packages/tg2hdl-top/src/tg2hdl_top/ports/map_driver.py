@@ -140,11 +140,27 @@ class BusDriver(MapDriver):
 
     @abstractmethod
     def store_words(self, address: int, words: Sequence[int]) -> None:
-        """Write words to consecutive addresses."""
+        """Write words to consecutive addresses.
+
+        Parameters
+        ----------
+        address : int
+            Of the first byte; a multiple of 4.
+        words : sequence of int
+            Of 32 bits.
+        """
 
     @abstractmethod
     def fetch_words(self, address: int, count: int) -> list[int]:
-        """Read words from consecutive addresses."""
+        """Read words from consecutive addresses.
+
+        Parameters
+        ----------
+        address : int
+            Of the first byte; a multiple of 4.
+        count : int
+            Words of 32 bits.
+        """
 
     def store(self, address: int, words: Sequence[int]) -> int:
         """Write words, and take the code of a refusal from ERROR."""

@@ -62,7 +62,14 @@ class RunState:
             m.d.sync += [self.runs.eq(self.runs + 1), self.cycles.eq(0), ended.eq(0), self.result.eq(0)]
 
     def refuse(self, m: Module, code: int) -> None:
-        """Keep the code of the first refused access."""
+        """Keep the code of the first refused access.
+
+        Parameters
+        ----------
+        m : Module
+        code : int
+            Of `Access`; OK keeps nothing.
+        """
         if code != Access.OK:
             m.d.sync += self.pending[1].eq(1)
             with m.If(self.error == 0):

@@ -64,7 +64,18 @@ class MemoryRuns:
     def connect(
         self, memory: MemoryPlan, busy: Value, host_of: HostOf, selects: Callable[[int, int | None], Value]
     ) -> None:
-        """Build one of `Design.built_memories`; `busy` and `selects` as in `connect_memory`."""
+        """Build one of `Design.built_memories`; `busy` and `selects` as in `connect_memory`.
+
+        Parameters
+        ----------
+        memory : MemoryPlan
+        busy : Value
+            Whether a kernel runs.
+        host_of : HostOf
+            Gives the host interface of a memory with a named port.
+        selects : callable
+            As of `connect_memory`.
+        """
         cores = self.design.cores
         slots = tuple(dict.fromkeys((cores[run], buffer) for run, buffer in memory.slots))
         routes = tuple(((cores[run], buffer), port, to) for (run, buffer), port, to in memory.routes)

@@ -64,7 +64,15 @@ class Repeats:
     def slot_roles(
         self, roles: Mapping[int, MemoryRole], *, arrays: bool = True
     ) -> list[dict[int, MemoryRole]]:
-        """Role of each slot of each core, given those of the buffers; in arrays, or each in its own memory."""
+        """Role of each slot of each core, given those of the buffers; in arrays, or each in its own memory.
+
+        Parameters
+        ----------
+        roles : mapping of int to MemoryRole
+            Of each buffer by number.
+        arrays : bool, default True
+            Whether the buffers of a slot are regions of one array.
+        """
         whole = dict(roles)
         for buffers in self.groups.regions().values() if arrays else ():
             union = union_of_roles([roles[n] for n in buffers])

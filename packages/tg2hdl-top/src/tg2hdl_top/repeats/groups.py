@@ -40,7 +40,14 @@ _Same = Mapping[KernelIR, KernelIR]
 
 
 def runs_of(program: ProgramIR, same: _Same | None = None) -> dict[KernelIR, list[KernelCall]]:
-    """Calls of each core, by its first kernel; `same` as of `Repeats`."""
+    """Calls of each core, by its first kernel; `same` as of `Repeats`.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    same : _Same, optional
+        As of `Repeats`.
+    """
     runs: dict[KernelIR, list[KernelCall]] = {}
     for call in program.calls:
         runs.setdefault((same or {}).get(call.kernel, call.kernel), []).append(call)
@@ -48,7 +55,14 @@ def runs_of(program: ProgramIR, same: _Same | None = None) -> dict[KernelIR, lis
 
 
 def buffer_groups(program: ProgramIR, same: _Same | None = None) -> BufferGroups:
-    """Groups by all cores that run several times; `same` as of `Repeats`."""
+    """Groups by all cores that run several times; `same` as of `Repeats`.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    same : _Same, optional
+        As of `Repeats`.
+    """
     used = sorted({n for call in program.calls for n in call.buffers})
     layouts, arrays = _Union(used), _Union(used)
     for kernel, calls in runs_of(program, same).items():
@@ -63,7 +77,16 @@ def buffer_groups(program: ProgramIR, same: _Same | None = None) -> BufferGroups
 def unsuited_kernels(
     program: ProgramIR, roles: Mapping[int, MemoryRole], same: _Same | None = None
 ) -> list[tuple[KernelIR, str]]:
-    """Kernels that cannot share a core, and why: of an array, the host and each kernel reach one region at a time."""
+    """Kernels that cannot share a core, and why: of an array, the host and each kernel reach one region at a time.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    roles : mapping of int to MemoryRole
+        Of each buffer by number.
+    same : _Same, optional
+        As of `Repeats`.
+    """
     groups = buffer_groups(program, same)
     found: dict[KernelIR, str] = {}
     for array, buffers in groups.regions().items():

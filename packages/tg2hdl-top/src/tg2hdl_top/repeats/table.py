@@ -44,7 +44,18 @@ class RunColumns:
     variants: dict[int, Column]
 
     def format(self, run: int, core: int, call: KernelCall, memories: Mapping[int, MemoryPlan]) -> str:
-        """One line for a run: its core and its buffers."""
+        """One line for a run: its core and its buffers.
+
+        Parameters
+        ----------
+        run : int
+            Number of the run.
+        core : int
+            Number of its core.
+        call : KernelCall
+        memories : mapping of int to MemoryPlan
+            By the number of the buffer.
+        """
         parts = [f"variant {self.variants[core][run]}"] if core in self.variants else []
         parts += [f"{name}={c[run]}" for (of, name), c in self.variables.items() if of == core]
         parts += [f"b{idx}={memories[n].name}" for idx, n in call.slots.items()]

@@ -28,7 +28,14 @@ _Trial = tuple[Alternative, tuple[KernelIR, ...] | None]
 
 
 def with_cut_kernels(form: Form, options: CompileOptions) -> Form:
-    """Cut kernels after a reduction; the results may be cut again."""
+    """Cut kernels after a reduction; the results may be cut again.
+
+    Parameters
+    ----------
+    form : Form
+        Program and the decisions so far.
+    options : CompileOptions
+    """
     if not options.chooses_lanes:
         return form
 
@@ -42,6 +49,12 @@ def with_cut_products(form: Form, options: CompileOptions) -> Form:
     """Cut kernels between the products of a chain where the two overlap; the same program where there is none.
 
     The multipliers must be shared: a kernel with multipliers of its own overlaps with the others anyway.
+
+    Parameters
+    ----------
+    form : Form
+        Program and the decisions so far.
+    options : CompileOptions
     """
     if not options.chooses_lanes or not options.share_multipliers or (options.budget or 1) < 2:
         return form

@@ -29,12 +29,26 @@ _Named = list[tuple[str, tuple[KernelIR, ...]]]
 
 
 def with_merged_branches(form: Form, options: CompileOptions) -> Form:
-    """Merge products of which a counter chooses one where that takes fewer cycles."""
+    """Merge products of which a counter chooses one where that takes fewer cycles.
+
+    Parameters
+    ----------
+    form : Form
+        Program and the decisions so far.
+    options : CompileOptions
+    """
     return _with_stage("merges", form, "between", options)
 
 
 def with_producers(form: Form, options: CompileOptions) -> Form:
-    """Give values that kernels compute again and again a kernel of their own where that takes fewer cycles."""
+    """Give values that kernels compute again and again a kernel of their own where that takes fewer cycles.
+
+    Parameters
+    ----------
+    form : Form
+        Program and the decisions so far.
+    options : CompileOptions
+    """
     return _with_stage("producers", form, "produced", options)
 
 
@@ -55,7 +69,14 @@ def forms_with_fewer_products(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
 
 
 def with_best_forms(form: Form, options: CompileOptions) -> Form:
-    """Give kernels the form in which they take fewer cycles, each planned separately."""
+    """Give kernels the form in which they take fewer cycles, each planned separately.
+
+    Parameters
+    ----------
+    form : Form
+        Program and the decisions so far.
+    options : CompileOptions
+    """
     if not options.chooses_lanes:
         return form
     constant = form.program.constant_buffers() if options.weights != "loadable" else set()

@@ -83,7 +83,16 @@ def longest(plans: Sequence[HardwarePlan]) -> int:
 
 
 def cost_of(program: ProgramIR, plans: Sequence[HardwarePlan], cycles: int | None = None) -> Cost:
-    """Cost of planned calls; one after the other unless `cycles` is given."""
+    """Cost of planned calls; one after the other unless `cycles` is given.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    plans : sequence of HardwarePlan
+        Of the calls.
+    cycles : int, optional
+        Of the whole program, if it is known.
+    """
     bits: dict[int, int] = {}
     for call, plan in zip(program.calls, plans, strict=True):
         for slot, number in call.slots.items():

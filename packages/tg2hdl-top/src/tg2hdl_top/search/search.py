@@ -305,7 +305,14 @@ def _ordered(program: ProgramIR, options: CompileOptions, placed: Placed) -> lis
 
 @ir_pass("take-regrouped")
 def with_regrouped_sums(program: ProgramIR, plans: list[HardwarePlan]) -> ProgramIR:
-    """Program whose kernels add in the order of the hardware."""
+    """Program whose kernels add in the order of the hardware.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    plans : list of HardwarePlan
+        Of the calls.
+    """
     calls = tuple(
         replace(call, kernel=plan.kernel) if plan.regrouped else call
         for call, plan in zip(program.calls, plans, strict=True)

@@ -17,7 +17,14 @@ OVERHEAD = 60
 
 
 def with_partial_sums(form: Form, options: CompileOptions) -> Form:
-    """Split the sums that would stall on the latency of their adder most of the time; estimated, not planned."""
+    """Split the sums that would stall on the latency of their adder most of the time; estimated, not planned.
+
+    Parameters
+    ----------
+    form : Form
+        Program and the decisions so far.
+    options : CompileOptions
+    """
     if options.float_order == "strict":
         return form
 
@@ -51,7 +58,14 @@ def _cycles(found: LongSum, parts: int, turns: int, lanes: int) -> int:
 
 
 def with_bias_first(form: Form, options: CompileOptions) -> Form:
-    """The form whose float sums start at their bias; the same program where none has a bias."""
+    """The form whose float sums start at their bias; the same program where none has a bias.
+
+    Parameters
+    ----------
+    form : Form
+        Program and the decisions so far.
+    options : CompileOptions
+    """
     if options.float_order == "strict":
         return form
 

@@ -77,18 +77,39 @@ class WordTimes:
         return cls(np.full(words, NEVER, np.int64), np.full(words, -NEVER, np.int64))
 
     def add(self, words: _Array, early: _Array, late: _Array) -> None:
-        """Count accesses that may take place from an early to a late cycle."""
+        """Count accesses that may take place from an early to a late cycle.
+
+        Parameters
+        ----------
+        words : _Array
+            Addresses.
+        early, late : _Array
+            Cycles after the start of the kernel, one for each address.
+        """
         np.minimum.at(self.first, words, early)
         np.maximum.at(self.last, words, late)
 
     def add_all(self, early: int, late: int) -> None:
-        """Count an access that may be to any word."""
+        """Count an access that may be to any word.
+
+        Parameters
+        ----------
+        early, late : int
+            Cycles after the start of the kernel.
+        """
         np.minimum(self.first, early, out=self.first)
         np.maximum(self.last, late, out=self.last)
 
 
 def bounds_of(plan: HardwarePlan, variables: Mapping[str, int]) -> tuple[int, ...]:
-    """Iterations of the loops of a kernel, for values of its run-time variables."""
+    """Iterations of the loops of a kernel, for values of its run-time variables.
+
+    Parameters
+    ----------
+    plan : HardwarePlan
+    variables : mapping of str to int
+        Values by name.
+    """
     return tuple(bound_value(loop.bound, variables) for loop in plan.kernel.loop_tree.walk())
 
 

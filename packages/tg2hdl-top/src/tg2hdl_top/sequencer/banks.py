@@ -19,7 +19,14 @@ HOST_READ = 2
 
 
 def why_one_run(times: Sequence[AccessTimes], memories: Sequence[MemoryPlan]) -> str:
-    """Why a run may read results of the run before; empty where it does not."""
+    """Why a run may read results of the run before; empty where it does not.
+
+    Parameters
+    ----------
+    times : sequence of AccessTimes
+        Accesses of each kernel.
+    memories : sequence of MemoryPlan
+    """
     for memory in memories:
         written = np.zeros(memory.layout.words, dtype=bool)
         users = sorted(memory.slots)
@@ -45,7 +52,20 @@ def with_banks(
     interval: int,
     latency: int,
 ) -> list[MemoryPlan]:
-    """The memories with as many banks as runs need that are so many cycles apart."""
+    """The memories with as many banks as runs need that are so many cycles apart.
+
+    Parameters
+    ----------
+    times : sequence of AccessTimes
+        Accesses of each kernel.
+    starts : sequence of int
+        Of each kernel, in cycles after that of the run.
+    memories : sequence of MemoryPlan
+    interval : int
+        Cycles from one run to the next.
+    latency : int
+        Cycles of a run.
+    """
     return [
         replace(memory, banks=_power_of_two(least_banks(times, starts, memory, interval, latency)))
         for memory in memories
@@ -59,7 +79,20 @@ def _power_of_two(count: int) -> int:
 def least_banks(
     times: Sequence[AccessTimes], starts: Sequence[int], memory: MemoryPlan, interval: int, latency: int
 ) -> int:
-    """Banks of a memory that runs need which start `interval` cycles apart."""
+    """Banks of a memory that runs need which start `interval` cycles apart.
+
+    Parameters
+    ----------
+    times : sequence of AccessTimes
+        Accesses of each kernel.
+    starts : sequence of int
+        Of each kernel, in cycles after that of the run.
+    memory : MemoryPlan
+    interval : int
+        Cycles from one run to the next.
+    latency : int
+        Cycles of a run.
+    """
     reads = [(starts[k], times[k].reads[b]) for k, b in memory.slots if b in times[k].reads]
     writes = [(starts[k], times[k].writes[b]) for k, b in memory.slots if b in times[k].writes]
     if not writes:

@@ -136,7 +136,24 @@ class Sequencer(ABC):
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
     ) -> Arrangement:
-        """Decide when kernels start; nothing is decided before a run unless a policy says otherwise."""
+        """Decide when kernels start; nothing is decided before a run unless a policy says otherwise.
+
+        Parameters
+        ----------
+        policy : str
+            Name under which the user chose it.
+        plans : sequence of HardwarePlan
+            Of the kernels in execution order.
+        memories : sequence of MemoryPlan
+            Of the design; a policy may change their ports and banks.
+        sharing : Sharing
+            Hardware that kernels share.
+
+        Raises
+        ------
+        UnsupportedError
+            When the policy cannot start these kernels.
+        """
         return Arrangement(SequencerPlan(policy), tuple(memories))
 
     def choose(
@@ -158,10 +175,26 @@ class Sequencer(ABC):
 
     @abstractmethod
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
-        """Times of a run, given the cycles of each kernel."""
+        """Times of a run, given the cycles of each kernel.
+
+        Parameters
+        ----------
+        cycles : sequence of int
+            Of each kernel.
+        plan : SequencerPlan
+            From `arrange`.
+        """
 
     def run_component(self, order: Sequence[int], plan: SequencerPlan) -> RunSequencerComponent:
-        """Hardware for runs of these cores, in execution order."""
+        """Hardware for runs of these cores, in execution order.
+
+        Parameters
+        ----------
+        order : sequence of int
+            Core of each run.
+        plan : SequencerPlan
+            From `arrange`.
+        """
         raise NotImplementedError
 
     def waiting_component(self, order: Sequence[int]) -> RunSequencerComponent:
@@ -170,7 +203,15 @@ class Sequencer(ABC):
 
     @abstractmethod
     def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
-        """Hardware for this number of kernels."""
+        """Hardware for this number of kernels.
+
+        Parameters
+        ----------
+        kernels : int
+            Number of kernels.
+        plan : SequencerPlan
+            From `arrange`.
+        """
 
 
 def sequencer_named(name: str) -> Sequencer:

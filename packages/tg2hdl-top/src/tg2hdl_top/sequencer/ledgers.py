@@ -79,6 +79,12 @@ def _text(steps: Steps) -> str:
 def row_ledgers(plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan]) -> tuple[Ledger, ...]:
     """Ledgers of all buffers that rows of planned kernels read and write.
 
+    Parameters
+    ----------
+    plans : sequence of HardwarePlan
+        Of all kernels; each runs row by row.
+    memories : sequence of MemoryPlan
+
     Raises
     ------
     UnsupportedError

@@ -65,7 +65,15 @@ def times_of(
     memories: Sequence[MemoryPlan],
     variables: Mapping[str, int] | None = None,
 ) -> list[AccessTimes]:
-    """Access times of every kernel of a design, for values of its run-time variables."""
+    """Access times of every kernel of a design, for values of its run-time variables.
+
+    Parameters
+    ----------
+    plans : sequence of HardwarePlan
+    memories : sequence of MemoryPlan
+    variables : mapping of str to int, optional
+        Values by name.
+    """
     return [*times_by_kernel(plans, memories, range(len(plans)), variables).values()]
 
 
@@ -75,7 +83,17 @@ def times_by_kernel(
     kernels: Iterable[int],
     variables: Mapping[str, int] | None = None,
 ) -> dict[int, AccessTimes]:
-    """Access times of some kernels of a design, for values of its run-time variables."""
+    """Access times of some kernels of a design, for values of its run-time variables.
+
+    Parameters
+    ----------
+    plans : sequence of HardwarePlan
+    memories : sequence of MemoryPlan
+    kernels : iterable of int
+        Numbers.
+    variables : mapping of str to int, optional
+        Values by name.
+    """
     sampled: list[dict[int, Interval]] = [{} for _ in plans]
     for memory in memories:
         cycles = Interval(*kind_named(memory.kind).sampled(memory))
@@ -265,7 +283,15 @@ class _Search:
 
 
 def meet(one: Interval, other: Interval, interval: int | None) -> bool:
-    """Whether two uses share a cycle; with runs that follow each other after `interval` cycles, in any of them."""
+    """Whether two uses share a cycle; with runs that follow each other after `interval` cycles, in any of them.
+
+    Parameters
+    ----------
+    one, other : Interval
+        In cycles, both ends included.
+    interval : int or None
+        Cycles from one run to the next; None for a single run.
+    """
     if interval is None:
         return one.meets(other)
     gap = (other.first - one.first) % interval
@@ -273,7 +299,19 @@ def meet(one: Interval, other: Interval, interval: int | None) -> bool:
 
 
 def least_distance(earlier: AccessTimes, other: int, later: AccessTimes, buffer: int) -> int:
-    """Cycles from the start of an earlier kernel to that of a later one, for its accesses to one memory."""
+    """Cycles from the start of an earlier kernel to that of a later one, for its accesses to one memory.
+
+    Parameters
+    ----------
+    earlier : AccessTimes
+        Accesses of the two kernels, in cycles after their starts.
+    other : int
+        Slot of the memory in the earlier kernel.
+    later : AccessTimes
+        Accesses of the two kernels, in cycles after their starts.
+    buffer : int
+        Slot of the memory in the later kernel.
+    """
     pairs: list[tuple[Mapping[int, WordTimes], Mapping[int, WordTimes], int]] = [
         (earlier.writes, later.reads, 1),
         (earlier.reads, later.writes, 0),

@@ -16,7 +16,15 @@ _T = TypeVar("_T")
 
 
 def read_use(memory: str, port: int) -> str:
-    """Use of a read port of a memory."""
+    """Use of a read port of a memory.
+
+    Parameters
+    ----------
+    memory : str
+        Name.
+    port : int
+        Number.
+    """
     return f"{memory}.r{port}"
 
 
@@ -116,5 +124,13 @@ class SequencerPlan:
         return lines + [f"  note: {note}" for note in self.notes]
 
     def window(self, kernel: int, use: str) -> int | None:
-        """Number of the window of a kernel's use; None where it has none."""
+        """Number of the window of a kernel's use; None where it has none.
+
+        Parameters
+        ----------
+        kernel : int
+            Number.
+        use : str
+            Such as the name of `read_use`.
+        """
         return next((n for n, w in enumerate(self.windows) if (w.kernel, w.use) == (kernel, use)), None)

@@ -36,7 +36,14 @@ Array = npt.NDArray[Any]
 
 
 def telling_inputs(program: ProgramIR, kind: str) -> dict[str, Array]:
-    """Contents of all inputs, by name."""
+    """Contents of all inputs, by name.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    kind : str
+        ``"distinct"``, ``"negative"``, ``"corners"`` or ``"specials"``.
+    """
     indices = index_buffers(program)
     return {
         buffer.name: telling_array(buffer, kind, n in indices, seed=n)
@@ -46,7 +53,18 @@ def telling_inputs(program: ProgramIR, kind: str) -> dict[str, Array]:
 
 
 def telling_array(buffer: ProgramBuffer, kind: str, is_index: bool, seed: int) -> Array:
-    """Flat contents of a buffer."""
+    """Flat contents of a buffer.
+
+    Parameters
+    ----------
+    buffer : ProgramBuffer
+    kind : str
+        As of `telling_inputs`.
+    is_index : bool
+        Whether elements are used as addresses; they are small then.
+    seed : int
+        Equal seeds give equal contents.
+    """
     rng, dtype, size = np.random.default_rng(seed), buffer.dtype, buffer.depth
     if dtype.is_bool:
         return rng.integers(0, 2, size).astype(np.bool_)
@@ -67,7 +85,14 @@ def telling_array(buffer: ProgramBuffer, kind: str, is_index: bool, seed: int) -
 
 
 def whole_numbers(array: Array, seed: int) -> Array:
-    """Integers from -3 to 3 of the type and shape of an array of floats: every order of their sums is exact."""
+    """Integers from -3 to 3 of the type and shape of an array of floats: every order of their sums is exact.
+
+    Parameters
+    ----------
+    array : ndarray
+    seed : int
+        Equal seeds give equal contents.
+    """
     rng = np.random.default_rng(seed)
     return rng.integers(-3, 4, array.shape).astype(array.dtype)
 

@@ -74,6 +74,14 @@ class PlannedProgram(Protocol):
 def plans_compared(design: PlannedProgram, kinds: Iterable[str], *, is_full: bool) -> Validation:
     """Compare plans with the kernels that they were made of, in runs of the program.
 
+    Parameters
+    ----------
+    design : PlannedProgram
+    kinds : iterable of str
+        Of inputs, as of `telling_inputs`.
+    is_full : bool
+        Whether everything is compared, whatever it costs.
+
     Raises
     ------
     WrongResult
@@ -130,6 +138,15 @@ class PlannedKernels:
 
     def compare(self, label: str, number: int, run: CallRun) -> None:
         """Compare the kernel of a call that was evaluated.
+
+        Parameters
+        ----------
+        label : str
+            Names the inputs in an error.
+        number : int
+            Of the call.
+        run : CallRun
+            Contents before and results.
 
         Raises
         ------

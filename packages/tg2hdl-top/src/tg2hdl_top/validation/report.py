@@ -26,7 +26,17 @@ LOOKED_FOR = 15.0
 def located(
     wrong: WrongResult, program: ProgramIR, options: CompileOptions, compiled: Callable[[], object]
 ) -> WrongResult:
-    """The first rewrite that makes a wrong result when `compiled` compiles again; the same where none is found."""
+    """The first rewrite that makes a wrong result when `compiled` compiles again; the same where none is found.
+
+    Parameters
+    ----------
+    wrong : WrongResult
+        The first difference.
+    program : ProgramIR
+    options : CompileOptions
+    compiled : callable
+        Compiles again, with the watchers that are set.
+    """
     if wrong.blamed is not None:
         return wrong
     # Plans are tried often: they are evaluated where a planned kernel is wrong, or is part of the program.
@@ -46,7 +56,18 @@ def located(
 
 
 def reported(program: ProgramIR, first: WrongResult, cause: WrongResult, keep: str | None) -> ValidationError:
-    """The error for a wrong result, with its cause; writes the reproducer into the folder `keep`."""
+    """The error for a wrong result, with its cause; writes the reproducer into the folder `keep`.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    first : WrongResult
+        The first difference.
+    cause : WrongResult
+        That of `located`.
+    keep : str or None
+        Folder for the two forms and their inputs.
+    """
     notes = [f"inputs {first.inputs}"]
     hint = 'report this; validate="off" (--validate off) compiles it anyway'
     if cause.blamed is None:

@@ -63,7 +63,18 @@ class State:
         work: float = math.inf,
         iterations: Mapping[int, Array] | None = None,
     ) -> Trace:
-        """Evaluate a kernel, or some of its iterations."""
+        """Evaluate a kernel, or some of its iterations.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+        options : CompileOptions
+            Choose the units whose bits are computed.
+        work : float, optional
+            Most steps of the golden model.
+        iterations : mapping of int to ndarray, optional
+            Those to evaluate, by axis; all unless given.
+        """
         buffers = {m.idx: self.contents[m.idx] for m in kernel.buffers if m.idx in self.contents}
         values = {v.name: self.variables[v.name] for v in kernel.variables}
         return evaluate_within(
@@ -77,13 +88,30 @@ class State:
         )
 
     def separate(self, kernel: KernelIR, options: CompileOptions, axes: Mapping[int, Array]) -> bool:
-        """Whether the iterations of some axes of a kernel surely do not depend on each other."""
+        """Whether the iterations of some axes of a kernel surely do not depend on each other.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+        options : CompileOptions
+            Choose the units whose bits are computed.
+        axes : mapping of int to ndarray
+            Iterations by axis.
+        """
         values = {v.name: self.variables[v.name] for v in kernel.variables}
         return axes.keys() <= parallel_axes(kernel, values, target=options.target, units=options.units)
 
 
 def rule_for(options: CompileOptions, kernel: KernelIR) -> Rule:
-    """How a kernel is compared with its rewritten forms, on small whole numbers where they may regroup sums."""
+    """How a kernel is compared with its rewritten forms, on small whole numbers where they may regroup sums.
+
+    Parameters
+    ----------
+    options : CompileOptions
+        Whose `float_order` decides.
+    kernel : KernelIR
+        Before its rewrites.
+    """
     types = [*(r.dtype for r in kernel.registers), *(b.dtype for b in kernel.buffers)]
     if options.float_order != "relaxed" or not any(t.is_float for t in types):
         return Rule.BITS

@@ -35,6 +35,14 @@ def validated(
 ) -> Design:
     """Compile a program with `compiled`, and compare the design with the program as `options.validate` says.
 
+    Parameters
+    ----------
+    program : ProgramIR
+    options : CompileOptions
+        Its `validate` decides how much is compared.
+    compiled : callable
+        Compiles without comparing.
+
     Raises
     ------
     ValidationError

@@ -254,7 +254,36 @@ def model_of_file(
     fit: str | None = None,
     loop: bool = False,
 ) -> tuple[ModelFile, tuple[Any, ...], CompileOptions]:
-    """Load the model of a file; returns it, its example inputs and the options that it is compiled with."""
+    """Load the model of a file; returns it, its example inputs and the options that it is compiled with.
+
+    Parameters
+    ----------
+    model : str
+        ``FILE`` or ``FILE:NAME``.
+    inputs : tuple of str
+        Shapes and types, as ``--input`` takes them.
+    file_options : mapping of str to object
+        Of the front end.
+    multipliers : int or None
+    weights : str or None
+    family : str or None
+    float_order : str or None
+    prefer : str or None
+    share_units : bool
+    fold_batchnorm : bool
+    schedule : str or None
+    units : tuple of str
+    keep_float, codes : bool, default False
+        As of `tg2hdl.compile`; the rest are options of `CompileOptions`.
+    ports : tuple of str, optional
+    on_chip_bits : int, optional
+    memory_port : str, optional
+    memory : optional
+    validate : str, optional
+    validate_keep : str, optional
+    fit : str, optional
+    loop : bool, default False
+    """
     file = load_file(model, file_options, keep_float, validate=validate or "auto")
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
@@ -292,7 +321,26 @@ def load_file(
     *,
     validate: str = "auto",
 ) -> ModelFile:
-    """The model of a file; the hint for missing sizes names options of the command line."""
+    """The model of a file; the hint for missing sizes names options of the command line.
+
+    Parameters
+    ----------
+    model : str
+        ``FILE`` or ``FILE:NAME``.
+    options : mapping of str to object
+        Of the front end.
+    keep_float : bool, default False
+        As of `tg2hdl.compile`.
+    examples : optional
+        Example inputs, for shapes that the file leaves open.
+    validate : str, default "auto"
+        As of `CompileOptions`.
+
+    Raises
+    ------
+    InputError
+        For a file that cannot be read, or whose sizes are missing.
+    """
     try:
         return load_model_file(model, examples, keep_float, validate=validate, **options)
     except MissingSizes as error:
@@ -312,7 +360,14 @@ def _unit(text: str) -> tuple[str, str]:
 
 
 def kernel_table(accelerator: Accelerator, label: str) -> Table:
-    """Table of the planned kernels, titled by the cycles of a run and those from one result to the next."""
+    """Table of the planned kernels, titled by the cycles of a run and those from one result to the next.
+
+    Parameters
+    ----------
+    accelerator : Accelerator
+    label : str
+        Of the model.
+    """
     cycles, interval = accelerator.predicted_cycles, accelerator.predicted_interval
     title = f"{label}: {cycles:,} cycles from start to done"
     title += f", {interval:,} from one result to the next" if interval < cycles else ""
@@ -329,26 +384,60 @@ def kernel_table(accelerator: Accelerator, label: str) -> Table:
 
 
 def say_float(console: Console, accelerator: Accelerator) -> None:
-    """Name the nodes that a quantized model computes in float, a line each."""
+    """Name the nodes that a quantized model computes in float, a line each.
+
+    Parameters
+    ----------
+    console : Console
+        Of the results.
+    accelerator : Accelerator
+    """
     for name in accelerator.in_float:
         console.print(f"computed in float: {name}", highlight=False, markup=False)
 
 
 def say_fit(console: Console, accelerator: Accelerator, name: str | None) -> None:
-    """Name the options that were chosen to fit a part or a board."""
+    """Name the options that were chosen to fit a part or a board.
+
+    Parameters
+    ----------
+    console : Console
+        Of the results.
+    accelerator : Accelerator
+    name : str or None
+        Of the part or board; None prints nothing.
+    """
     if name is not None:
         chosen = " ".join(command_options(accelerator.options)) or "no option"
         console.print(f"for {name}: {chosen}", highlight=False, markup=False)
 
 
 def stage(console: Console, text: str) -> AbstractContextManager[Callable[[str], None]]:
-    """Progress of a step of unknown length; yields a function that adds a message.  Quiet without a terminal."""
+    """Progress of a step of unknown length; yields a function that adds a message.  Quiet without a terminal.
+
+    Parameters
+    ----------
+    console : Console
+        Of the progress.
+    text : str
+        Of the step.
+    """
     return step(text, console, delay=0)
 
 
 @contextmanager
 def progress_bar(console: Console, text: str, total: int) -> Iterator[Callable[..., None]]:
-    """Bar over a known number of items; yields a function that advances it by one or more; quiet without a terminal."""
+    """Bar over a known number of items; yields a function that advances it by one or more; quiet without a terminal.
+
+    Parameters
+    ----------
+    console : Console
+        Of the progress.
+    text : str
+        In front of the bar.
+    total : int
+        Items.
+    """
     if not console.is_terminal:
         yield lambda count=1: None
         return
@@ -359,5 +448,13 @@ def progress_bar(console: Console, text: str, total: int) -> Iterator[Callable[.
 
 
 def output_folder(folder: str | None, label: str) -> Path:
-    """Folder for the files of a model; it is made with the first of them."""
+    """Folder for the files of a model; it is made with the first of them.
+
+    Parameters
+    ----------
+    folder : str or None
+        Given by the user.
+    label : str
+        Of the model.
+    """
     return Path(folder) if folder else Path("build") / label

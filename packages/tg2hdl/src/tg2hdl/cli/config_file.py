@@ -28,6 +28,12 @@ def find_config(start: Path) -> Path | None:
 def read_config(path: Path, commands: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Tables of a file by command.
 
+    Parameters
+    ----------
+    path : Path
+    commands : iterable of str
+        Names that may have a table.
+
     Raises
     ------
     InputError

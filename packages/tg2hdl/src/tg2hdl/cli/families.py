@@ -80,12 +80,24 @@ ENGINE = _Registered("engine")
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Have the shell complete a file."""
+    """Have the shell complete a file.
+
+    Parameters
+    ----------
+    ctx, param, incomplete
+        As of `click.ParamType.shell_complete`.
+    """
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_unit(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completion of an op with one of its units: ``add=fp32.add.fast``."""
+    """Completion of an op with one of its units: ``add=fp32.add.fast``.
+
+    Parameters
+    ----------
+    ctx, param, incomplete
+        As of `click.ParamType.shell_complete`.
+    """
     pairs = sorted(f"{unit.op}={unit.name}" for unit in registry().units())
     return [CompletionItem(pair) for pair in pairs if pair.startswith(incomplete)]
 
@@ -104,6 +116,13 @@ def completes(hook: str) -> Callable[[click.Context, click.Parameter, str], list
 
 def part_for(family: str | None, part: str | None) -> str:
     """Return the part to synthesize for: the given one, else the ECP5-45k or the family's largest part.
+
+    Parameters
+    ----------
+    family : str or None
+        Given by the user; None and ``"generic"`` suit every part.
+    part : str or None
+        Given by the user.
 
     Raises
     ------

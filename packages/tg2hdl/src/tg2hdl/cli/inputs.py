@@ -62,6 +62,19 @@ def run_inputs(
     They are those of ``--data``, or random where ``--seed`` is given, or the values of the file's ``example_inputs``.
     Where these are all zeros, which only give shapes, and where a tensor has no contents, they are random with seed 0.
     The file of ``--data`` may have values of variables too.
+
+    Parameters
+    ----------
+    file : ModelFile
+    examples : tuple of
+    accelerator : Accelerator
+    data : tuple of str
+        Files of ``--data``.
+    seed : int or None
+        Of ``--seed``.
+    console : Console
+    variables : tuple of str, optional
+        ``NAME=VALUE`` of ``--variable``.
     """
     if data and seed is not None:
         raise InputError(
@@ -141,6 +154,17 @@ def load_set(path: str, accelerator: Accelerator) -> list[tuple[Any, ...]]:
     """Inputs of many runs, as `read_arrays` takes them; the first axis of each array counts the runs.
 
     The file may have values of variables too, an integer for each run.
+
+    Parameters
+    ----------
+    path : str
+        ``.npz`` with an array for each input by name, or ``.npy``.
+    accelerator : Accelerator
+
+    Raises
+    ------
+    InputError
+        For other shapes or names.
     """
     specs = accelerator.inputs
     arrays, values = _split(path, accelerator)
@@ -190,7 +214,21 @@ def read_arrays(path: str, names: Sequence[str]) -> tuple[np.ndarray, ...]:
 def in_order(
     path: str, found: dict[str, np.ndarray] | tuple[np.ndarray, ...], names: Sequence[str]
 ) -> tuple[np.ndarray, ...]:
-    """The arrays that `read_file` read from `path`, in the order of the inputs."""
+    """The arrays that `read_file` read from `path`, in the order of the inputs.
+
+    Parameters
+    ----------
+    path : str
+        Named in errors.
+    found : dict of str to ndarray or tuple of ndarray
+    names : sequence of str
+        Of the inputs.
+
+    Raises
+    ------
+    InputError
+        For other inputs.
+    """
     if isinstance(found, dict):
         return in_input_order(found, names, path)
     if len(names) != 1:

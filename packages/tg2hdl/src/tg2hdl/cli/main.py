@@ -50,7 +50,13 @@ class CommandGroup(click.Group):
         return [command.name for command in registry().commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import a command.
+
+        Parameters
+        ----------
+        ctx, cmd_name
+            As of `click.Group`.
+        """
         found = registry().command(cmd_name)
         if found is None:
             return None
@@ -66,7 +72,13 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments name; an error names one that is written alike."""
+        """Find the command that the arguments name; an error names one that is written alike.
+
+        Parameters
+        ----------
+        ctx, args
+            As of `click.Group`.
+        """
         try:
             name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -101,7 +113,13 @@ class CommandGroup(click.Group):
             raise click.exceptions.Abort from None  # click itself would print an empty line first
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by their descriptors, without loading them."""
+        """List the commands by their descriptors, without loading them.
+
+        Parameters
+        ----------
+        ctx, formatter
+            As of `click.Group`.
+        """
         with formatter.section("Commands"):
             formatter.write_dl([(c.name, c.description) for c in registry().commands()])
 

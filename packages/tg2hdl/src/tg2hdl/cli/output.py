@@ -104,7 +104,15 @@ def consoles(json_file: str | None = None) -> tuple[Console, Console]:
 
 
 def write_json(json_file: str | None, data: Any) -> None:
-    """Write figures where ``--json`` says, if it does."""
+    """Write figures where ``--json`` says, if it does.
+
+    Parameters
+    ----------
+    json_file : str or None
+        ``-`` for standard output; None writes nothing.
+    data
+        Numbers, strings, lists and dicts.
+    """
     text = json.dumps(data, indent=2)
     if json_file == "-":
         click.echo(text, file=_json_output)

@@ -56,7 +56,17 @@ def with_pass_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def watched_passes(
     verify_each_pass: bool, print_after: tuple[str, ...], print_changes: bool
 ) -> Iterator[None]:
-    """Watch the passes as the options say."""
+    """Watch the passes as the options say.
+
+    Parameters
+    ----------
+    verify_each_pass : bool
+        Verify the IR after each rewrite.
+    print_after : tuple of str
+        Names of rewrites whose result is printed.
+    print_changes : bool
+        Print which rewrites changed a kernel.
+    """
     changes = ChangeLog()
     watchers: list[PassWatcher] = [verify_each] if verify_each_pass else []
 

@@ -159,7 +159,16 @@ def opened_exploration(
     cluster: str | None,
     progress: Callable[[str], None],
 ) -> Iterator[Search]:
-    """The search of an exploration; parameters as of `explore`."""
+    """The search of an exploration; parameters as of `explore`.
+
+    Parameters
+    ----------
+    loaded : LoadedModel
+    options : CompileOptions
+    part : str
+    goal, limits, space, allow, samples, labels, bits, study, resume, workers, cluster, progress
+        As of `explore`.
+    """
     goal_named(goal), check_limits(limits), part_of(part)
     if samples is None and (bits or labels is not None):
         raise InputError("widths of weights need samples", hint="give samples, and labels for the accuracy")

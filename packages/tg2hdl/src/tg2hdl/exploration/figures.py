@@ -107,7 +107,14 @@ class Planner:
         return self._plan_figures(design, values), design
 
     def estimated(self, choice: Choice, design: Design | None = None) -> Figures:
-        """Figures with the estimate of the cells; the choice is planned again where its design is not given."""
+        """Figures with the estimate of the cells; the choice is planned again where its design is not given.
+
+        Parameters
+        ----------
+        choice : Choice
+            Options of the design.
+        design : Design, optional
+        """
         if design is None:
             found, design = self.planned(choice)
         else:
@@ -163,5 +170,13 @@ def _refusal(fit: Fit) -> str:
 
 
 def too_many(name: str, needs: int, has: int) -> str:
-    """How many cells are needed of how many."""
+    """How many cells are needed of how many.
+
+    Parameters
+    ----------
+    name : str
+        Key of `RESOURCES`.
+    needs : int
+    has : int
+    """
     return f"{needs:,} of {has:,} {RESOURCES[name]}"

@@ -121,7 +121,15 @@ class Search:
             self._refuse_similar()
 
     def write_models(self, folder: Path, label: str) -> list[Path]:
-        """Write the models in integers of the front, which the command lines of its points take."""
+        """Write the models in integers of the front, which the command lines of its points take.
+
+        Parameters
+        ----------
+        folder : Path
+            Exists.
+        label : str
+            With which the names of the files begin.
+        """
         wanted = {point.bits for point in self.found.pareto if point.bits}
         written = []
         for variant in self.variants:

@@ -51,6 +51,14 @@ class Study:
     def resumed(cls, path: Path, program: str, part: str) -> Study:
         """The study of a file, which `save` goes on with.
 
+        Parameters
+        ----------
+        path : Path
+        program : str
+            Its `program_key`.
+        part : str
+            Name.
+
         Raises
         ------
         InputError
@@ -106,7 +114,14 @@ class Study:
 
 
 def program_key(program: ProgramIR, values: Mapping[str, int]) -> str:
-    """Key of the content of a program, with the contents of its weights."""
+    """Key of the content of a program, with the contents of its weights.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    values : mapping of str to int
+        Of run-time variables by name.
+    """
     digest = hashlib.sha256(repr((program.name, program.outputs, sorted(values.items()))).encode())
     for buffer in program.buffers:
         digest.update(repr((buffer.name, str(buffer.dtype), buffer.shape, buffer.role)).encode())

@@ -55,7 +55,17 @@ class Variant:
 
 
 def samples_key(samples: Any, labels: Any, bits: Sequence[int]) -> str:
-    """Text that differs for other samples, labels or widths."""
+    """Text that differs for other samples, labels or widths.
+
+    Parameters
+    ----------
+    samples
+        Arrays, one for each input, by position or name.
+    labels
+        Class of each sample.
+    bits : sequence of int
+        Widths of weights.
+    """
     digest = hashlib.sha256()
     for name, array in (*_arrays(samples).items(), ("labels", () if labels is None else labels)):
         array = np.ascontiguousarray(array)

@@ -11,7 +11,14 @@ __all__ = ["driver_files"]
 
 
 def driver_files(found: RegisterMap, name: str) -> dict[str, str]:
-    """``NAME.h``, ``NAME.c`` and ``NAME_registers.h``; functions begin with ``NAME_``, macros with that in capitals."""
+    """``NAME.h``, ``NAME.c`` and ``NAME_registers.h``; functions begin with ``NAME_``, macros with that in capitals.
+
+    Parameters
+    ----------
+    found : RegisterMap
+    name : str
+        Of the export, in lower case.
+    """
     folder = files("tg2hdl_host") / "c"
 
     def renamed(text: str) -> str:

@@ -176,6 +176,13 @@ def export_ports(system: str) -> tuple[str, ...]:
 def export_name(name: str | None, label: str) -> str:
     """Name of an export, made from the label of the design unless given.
 
+    Parameters
+    ----------
+    name : str or None
+        Given by the user.
+    label : str
+        Of the design.
+
     Raises
     ------
     InputError
@@ -207,6 +214,20 @@ def export_design(
     memory_files: bool = False,
 ) -> list[Path]:
     """Write the folder of a design for a system; returns the paths of all files.
+
+    Parameters
+    ----------
+    accelerator : CompiledModel
+    system : str
+        Name, such as ``"litex"``.
+    folder : Path
+        Made if it does not exist.
+    name : str, optional
+        With which modules, files and C functions begin.
+    clock : float, default 100.0
+        MHz, for the constraints.
+    memory_files : bool, default False
+        Whether contents of memories are files that Verilog reads.
 
     Raises
     ------

@@ -76,7 +76,14 @@ def verilog_wrapper(name: str, core: str, ports: Sequence[WrapperPort]) -> str:
 
 
 def vhdl_package(name: str, ports: Iterable[WrapperPort]) -> str:
-    """VHDL-93 package ``NAME_pkg`` with the component `name`."""
+    """VHDL-93 package ``NAME_pkg`` with the component `name`.
+
+    Parameters
+    ----------
+    name : str
+        Of the Verilog module.
+    ports : iterable of WrapperPort
+    """
     entries = [(CLOCK, True, 1), (RESET, True, 1), *((p.name, p.is_input, p.width) for p in ports)]
     text = ";\n".join(
         f"      {port} : {'in' if is_input else 'out'} "

@@ -205,6 +205,12 @@ class Tokenizer:
     def decode(self, token: int, before: int = START) -> bytes:
         """Bytes of a token; the piece after the start loses the prefix.
 
+        Parameters
+        ----------
+        token : int
+        before : int, optional
+            The token before it.
+
         Raises
         ------
         InputError

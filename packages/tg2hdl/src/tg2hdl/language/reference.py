@@ -171,7 +171,18 @@ def _clipped(x: Array) -> Array:
 
 
 def generated(model: FloatModel, first: Sequence[int], length: int, seed: int | None = None) -> list[int]:
-    """A text of so many tokens: the likeliest ones, or drawn where a seed is given."""
+    """A text of so many tokens: the likeliest ones, or drawn where a seed is given.
+
+    Parameters
+    ----------
+    model : FloatModel
+    first : sequence of int
+        Tokens of the prompt.
+    length : int
+        Tokens, with the prompt.
+    seed : int, optional
+        Draws tokens from the logits; None takes the likeliest.
+    """
     tokens, random = list(first), np.random.default_rng(seed)
     past: dict[int, tuple[Array, Array]] = {}
     added = list(first)
@@ -203,7 +214,17 @@ def calibrated_peaks(
 
 
 def divergence(model: Checkpoint, numbers: IntegerDecoder, tokens: Sequence[int]) -> tuple[float, float]:
-    """Kullback-Leibler divergence (nats a token) from the float model over a text, and equal choices, 0 to 1."""
+    """Kullback-Leibler divergence (nats a token) from the float model over a text, and equal choices, 0 to 1.
+
+    Parameters
+    ----------
+    model : Checkpoint
+        In float.
+    numbers : IntegerDecoder
+        The same model in integers.
+    tokens : sequence of int
+        Of the text.
+    """
     exact = FloatModel(model)(tokens).astype(np.float64)
     found = IntegerModel(numbers)(tokens) * numbers.logit
     p, q = (a - np.logaddexp.reduce(a, -1, keepdims=True) for a in (exact, found))

@@ -153,6 +153,13 @@ class Teller:
 def tokens_of(tokenizer: Tokenizer, prompt: str, length: int) -> list[int]:
     """Tokens of the beginning of a text.
 
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+    prompt : str
+    length : int
+        Most tokens, with the prompt.
+
     Raises
     ------
     InputError
@@ -168,7 +175,16 @@ def tokens_of(tokenizer: Tokenizer, prompt: str, length: int) -> list[int]:
 
 
 def spoken(tokenizer: Tokenizer, first: Sequence[int], tokens: Iterator[Any]) -> Iterator[str]:
-    """The text of tokens as they come, after that of the first ones; a character comes with its last byte."""
+    """The text of tokens as they come, after that of the first ones; a character comes with its last byte.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+    first : sequence of int
+        Tokens of the prompt.
+    tokens : iterator
+        Those that follow.
+    """
     decoder, before = codecs.getincrementaldecoder("utf-8")("replace"), first[0]
     for token in first[1:]:
         yield decoder.decode(tokenizer.decode(token, before))

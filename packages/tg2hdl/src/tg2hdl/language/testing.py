@@ -20,7 +20,16 @@ PIECES += [f"{n}".encode() for n in range(300 - len(PIECES))]
 
 
 def write_checkpoint(path: Path, *, context: int, shared: bool = True) -> Path:
-    """Write a checkpoint; `shared` says whether the classifier is the embedding."""
+    """Write a checkpoint; `shared` says whether the classifier is the embedding.
+
+    Parameters
+    ----------
+    path : Path
+    context : int
+        Positions.
+    shared : bool, default True
+        Whether the classifier is the embedding.
+    """
     random = np.random.default_rng(7)
     vocabulary = _SIZES["vocabulary"] if shared else -_SIZES["vocabulary"]
     sizes = [_SIZES[name] for name in ("dim", "hidden", "layers", "heads", "kv_heads")]

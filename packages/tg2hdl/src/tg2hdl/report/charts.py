@@ -55,7 +55,15 @@ class Series:
 
 
 def scatter(series: Sequence[Series], *, x: str, y: str, caption: str) -> Markup:
-    """Points over two logarithmic axes, whose titles are `x` and `y`."""
+    """Points over two logarithmic axes, whose titles are `x` and `y`.
+
+    Parameters
+    ----------
+    series : sequence of Series
+    x, y : str
+        Titles of the axes.
+    caption : str
+    """
     dots = [dot for s in series for dot in s.dots]
     xs, ys = [d.x for d in dots], [d.y for d in dots]
     across, up = _Axis.over(xs, _LEFT, _WIDTH - _RIGHT), _Axis.over(ys, _HEIGHT - _BOTTOM, _TOP)

@@ -33,7 +33,16 @@ _KINDS = {
 def kernel_pages(
     accelerator: CompiledModel, facts: Mapping[str, Any], waves: Mapping[int, Any] = {}
 ) -> list[str]:
-    """HTML of each kernel, in execution order."""
+    """HTML of each kernel, in execution order.
+
+    Parameters
+    ----------
+    accelerator : CompiledModel
+    facts : mapping of str to object
+        Figures of the report.
+    waves : mapping of int to object, optional
+        Of `recorded_waves`, by number of the kernel.
+    """
     design, kernels = accelerator.design, facts["kernels"]
     explained = _by_call(explain_design(accelerator.captured, design, variants=False).kernels)
     used = resources(accelerator)

@@ -17,7 +17,14 @@ __all__ = ["buffer_ranges"]
 
 
 def buffer_ranges(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
-    """Ranges of each buffer that a kernel writes in a run of the golden model, and the agreement with tinygrad."""
+    """Ranges of each buffer that a kernel writes in a run of the golden model, and the agreement with tinygrad.
+
+    Parameters
+    ----------
+    accelerator : CompiledModel
+    inputs : sequence of ndarray
+        Of one run.
+    """
     program, captured = accelerator.design.program, accelerator.captured
     state: dict[str, np.ndarray] = {}
     results = evaluate_program(

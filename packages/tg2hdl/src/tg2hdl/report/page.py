@@ -113,7 +113,17 @@ def build_report(
 
 
 def page_of(name: str, sections: Sequence[Mapping[str, Any]], pages: Sequence[str] = ()) -> str:
-    """The HTML of a page: its sections, and pages of kernels that nodes of the graph open."""
+    """The HTML of a page: its sections, and pages of kernels that nodes of the graph open.
+
+    Parameters
+    ----------
+    name : str
+        Of the design.
+    sections : sequence of mapping of str to object
+        Title and HTML of each.
+    pages : sequence of str, optional
+        HTML of each kernel.
+    """
     packed = Markup(_packed(json.dumps(list(pages)))) if pages else ""
     return environment().get_template("page.html.j2").render(name=name, sections=sections, pages=packed)
 

@@ -92,7 +92,14 @@ def resources(accelerator: CompiledModel) -> list[Resource]:
 def kernel_events(
     plan: HardwarePlan, variables: Mapping[str, int]
 ) -> Iterator[tuple[tuple[str, str], Events]]:
-    """By kind and name, or slot of the buffer: the events of a kernel."""
+    """By kind and name, or slot of the buffer: the events of a kernel.
+
+    Parameters
+    ----------
+    plan : HardwarePlan
+    variables : mapping of str to int
+        Values of run-time variables by name.
+    """
     counts: dict[tuple[str, str, int, int], float] = {}
     for number, leaf in enumerate(plan.leaves):
         counts["steps", "steps", number, 0] = 1
@@ -117,7 +124,19 @@ def kernel_events(
 def events_of(
     plan: HardwarePlan, events: Events, start: int, edges: np.ndarray, variables: Mapping[str, int]
 ) -> np.ndarray:
-    """Events before each of the cycles `edges`, of a kernel that starts in the cycle `start`."""
+    """Events before each of the cycles `edges`, of a kernel that starts in the cycle `start`.
+
+    Parameters
+    ----------
+    plan : HardwarePlan
+    events : Events
+    start : int
+        Cycle in which the kernel starts.
+    edges : ndarray
+        Cycles, ascending.
+    variables : mapping of str to int
+        Values of run-time variables by name.
+    """
     # The first step starts in the cycle after the start pulse, which the first column shows.
     steps = np.clip(-(-(edges - start - events.offset) // plan.ii), 0, plan.steps(dict(variables)))
     paths = list(leaf_paths(plan.kernel.loop_tree))

@@ -44,7 +44,14 @@ class Trace(NamedTuple):
 
 
 def recorded_waves(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> dict[int, list[Trace]]:
-    """Signals of each kernel call in a run with these inputs; none for a design that is too large."""
+    """Signals of each kernel call in a run with these inputs; none for a design that is too large.
+
+    Parameters
+    ----------
+    accelerator : CompiledModel
+    inputs : sequence of ndarray
+        Of one run.
+    """
     design = accelerator.design
     nodes = sum(len(plan.nodes) + _UNIT_NODES * len(plan.all(UnitOp)) for plan in design.core_plans)
     if nodes > MOST_NODES or accelerator.predicted_cycles > MOST_CYCLES or design.streams_weights:

@@ -121,7 +121,14 @@ def choose_cuts(program: ProgramIR, cycles: Sequence[int], parts: int) -> list[C
 
 
 def cut_program(captured: CapturedProgram, cuts: Sequence[Cut]) -> list[CapturedProgram]:
-    """The parts, each with the buffers that it uses; results of one are the inputs of the next, in their order."""
+    """The parts, each with the buffers that it uses; results of one are the inputs of the next, in their order.
+
+    Parameters
+    ----------
+    captured : CapturedProgram
+    cuts : sequence of Cut
+        In order.
+    """
     program = captured.program
     places = [0, *(cut.before for cut in cuts), len(program.calls)]
     carried = [(), *(cut.buffers for cut in cuts), ()]

@@ -46,7 +46,14 @@ class Access:
 
 
 def register_accesses(accelerator: CompiledModel, runs: int) -> list[Access]:
-    """Accesses of some runs of a design whose only host port has a register map."""
+    """Accesses of some runs of a design whose only host port has a register map.
+
+    Parameters
+    ----------
+    accelerator : CompiledModel
+        With one host port.
+    runs : int
+    """
     (port,) = accelerator.design.ports
     found = register_map_of(port)
     assert found is not None, "the port has a register map"

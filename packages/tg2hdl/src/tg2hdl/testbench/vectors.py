@@ -75,6 +75,12 @@ def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
     The keys of ``writes`` and ``reads`` are names of buffers: words for each run, for a weight only those of
     the first one.  ``cycles`` and ``variables`` are those of each run.  ``packets_in`` and ``packets_out`` have the
     elements of the same runs in the order of a stream.  ``idle`` are the inputs of a loop, which are 0 in single runs.
+
+    Parameters
+    ----------
+    accelerator : CompiledModel
+        With one host port.
+    runs : int
     """
     design = accelerator.design
     (port,) = design.ports

@@ -79,6 +79,17 @@ class SdramRules:
     def step(self, code: int, bank: int, address: int, written: int | None = None) -> None:
         """Take the pins at the end of this cycle: ``ras_n cas_n we_n``, address, and the word that is driven, if any.
 
+        Parameters
+        ----------
+        code : int
+            Command, 3 bits.
+        bank : int
+            Of the command.
+        address : int
+            Row, column or mode, as the command says.
+        written : int, optional
+            Word on the data pins.
+
         Raises
         ------
         RuleError

@@ -174,9 +174,9 @@ def table(record: dict[str, Any]) -> str:
         "",
         "Written by `python benchmarks/external/run.py --simulate`. The memory gives 32 bits a clock cycle at most,",
         "24 cycles after a request, and nothing in 12 of every 780 cycles; `sdram` is a chip of 16 bits at 100 MHz",
-        "that is refreshed as its data sheet wants. Aimed at: 90 % of the port (a word a cycle) or of the",
-        "multipliers, whichever limits. Rows marked with `=` were simulated: cycles were those predicted, every bit",
-        "that of numpy (MLP) or of tinygrad (ResNet-8) and of the golden model. Bits of block RAM are whole blocks.",
+        "that is refreshed as its data sheet says. Rows marked with `=` were simulated: cycles were those predicted,",
+        "every bit that of numpy (MLP) or of tinygrad (ResNet-8) and of the golden model. Bits of block RAM are whole",
+        "blocks.",
         "",
         "| model | multipliers | bits on the chip, of | external bytes | tiles | runs / cores | port | cycles | of the "
         "port | of the multipliers | |",

@@ -18,12 +18,10 @@ Inputs = Callable[[np.random.Generator], tuple[np.ndarray, ...]]
 
 @dataclass(frozen=True)
 class Case:
-    """A set of options: `cycles` or `ratio` (cycles x multipliers / MACs) is what is wanted."""
+    """A set of options."""
 
     multipliers: int = 16
     options: dict[str, Any] = field(default_factory=dict)
-    cycles: int | None = None
-    ratio: float | None = None
 
 
 @dataclass(frozen=True)
@@ -280,11 +278,11 @@ _OVERLAP = {"schedule": "overlap"}
 _OWN = {"schedule": "overlap", "share_multipliers": False}
 _SHORT = {"float_order": "relaxed", "units": {"add": "fp32.add.small"}}
 _IMAGE = _float(1, 8, 8, 8)
-_FEW_STEPS = (Case(cycles=450), Case(options=_RELAXED, cycles=120), Case(options=_SHORT, cycles=120))
-_GELU = (Case(cycles=2300), Case(options=_OVERLAP, cycles=2300), Case(options=_OWN, cycles=2300))
+_FEW_STEPS = (Case(), Case(options=_RELAXED), Case(options=_SHORT))
+_GELU = (Case(), Case(options=_OVERLAP), Case(options=_OWN))
 
 MODELS = [
-    Model("matmul 16x32x64", _product(lambda x: x), _float(16, 32), 32768, (Case(cycles=2065),)),
+    Model("matmul 16x32x64", _product(lambda x: x), _float(16, 32), 32768),
     Model("matmul + tanh-GELU", _product(lambda x: x.gelu()), _float(16, 32), 32768, _GELU),
     Model("matmul + erf-GELU", _product(_erf_gelu), _float(16, 32), 32768, _GELU),
     Model(
@@ -292,7 +290,7 @@ MODELS = [
         lambda: _product(_norm(2, 64))(),
         _float(16, 32),
         32768,
-        (Case(cycles=2300), Case(options=_FOLDED, cycles=2300)),
+        (Case(), Case(options=_FOLDED)),
     ),
     Model("MLP 30-16-1", mlp, _float(1, 30), 496, _FEW_STEPS),
     Model(
@@ -300,44 +298,40 @@ MODELS = [
         conv_norm,
         _IMAGE,
         36864,
-        (Case(cycles=2400), Case(options=_FOLDED, cycles=2400), Case(options=_OVERLAP, cycles=2400)),
+        (Case(), Case(options=_FOLDED), Case(options=_OVERLAP)),
     ),
-    Model(
-        "residual block", residual, _IMAGE, 2 * 36864, (Case(ratio=1.25), Case(options=_FOLDED, ratio=1.25))
-    ),
+    Model("residual block", residual, _IMAGE, 2 * 36864, (Case(), Case(options=_FOLDED))),
     Model(
         "depthwise-separable block",
         depthwise,
         _IMAGE,
         64 * (72 + 128),
-        (Case(ratio=1.25), Case(options=_OVERLAP, ratio=1.25), Case(options=_FOLDED, ratio=1.25)),
+        (Case(), Case(options=_OVERLAP), Case(options=_FOLDED)),
     ),
     Model(
         "transformer block 16x32",
         transformer,
         _float(16, 32),
         16 * (4 * 1024 + 2 * 2048) + 16384,
-        (Case(ratio=1.25), Case(options=_OVERLAP, ratio=1.25)),
+        (Case(), Case(options=_OVERLAP)),
     ),
-    Model("Conv1d audio net", audio, _float(1, 1, 256), 64 * 72 + 32 * 640 + 64, (Case(ratio=1.4),)),
+    Model("Conv1d audio net", audio, _float(1, 1, 256), 64 * 72 + 32 * 640 + 64),
     Model(
         "autoencoder 16x16",
         autoencoder,
         _float(1, 1, 16, 16),
         64 * 36 + 16 * 288 + 16 * 288 + 64 * 36,
-        (Case(ratio=1.4),),
     ),
-    Model("transposed convolution", transposed, _float(1, 4, 8, 8), 64 * 144, (Case(ratio=1.4),)),
-    Model("Inception block", inception, _IMAGE, 64 * (3 * 32 + 64 + 9 * 32 + 25 * 16), (Case(ratio=1.25),)),
+    Model("transposed convolution", transposed, _float(1, 4, 8, 8), 64 * 144),
+    Model("Inception block", inception, _IMAGE, 64 * (3 * 32 + 64 + 9 * 32 + 25 * 16)),
     Model(
         "DenseNet",
         densenet,
         _float(1, 3, 8, 8),
         64 * (9 * (3 * 8 + 4 * (8 + 12 + 16)) + 20 * 10),
-        (Case(ratio=1.25),),
     ),
-    Model("ResNet-8 int8", resnet(1), _bytes(1, 3, 32, 32), _resnet_macs(1), (Case(ratio=1.08),)),
-    Model("ResNet-20 int8", resnet(3), _bytes(1, 3, 32, 32), _resnet_macs(3), (Case(ratio=1.08),)),
-    Model("sobel 64x64", sobel, _bytes(1, 1, 64, 64), 4096 * 12, (Case(ratio=1.1),)),
+    Model("ResNet-8 int8", resnet(1), _bytes(1, 3, 32, 32), _resnet_macs(1)),
+    Model("ResNet-20 int8", resnet(3), _bytes(1, 3, 32, 32), _resnet_macs(3)),
+    Model("sobel 64x64", sobel, _bytes(1, 1, 64, 64), 4096 * 12),
     Model("Cholesky 8x8", cholesky, _positive, 204, (Case(1), Case(16))),
 ]

@@ -73,19 +73,6 @@ OPTIONS = CompileOptions(target="ecp5")
 PART = "ecp5-45k"
 CELLS = {"block RAMs": "DP16KD", "DSP": "MULT18X18D", "COMB": "TRELLIS_COMB"}
 """Resources of the table, as nextpnr names them."""
-WANTED = {
-    "MLP, MNIST": (0.3, 1.0),
-    "LeNet-5, MNIST": (0.3, 1.0),
-    "MLP, digits": (0.3, 1.0),
-    "CNN, digits": (0.3, 1.0),
-    "MLP, wine": (1.0, None),
-    "MLP, breast cancer": (1.0, None),
-    "residual CNN, digits 32x32": (0.5, 1.5),
-    "depthwise CNN, digits 32x32": (0.5, 1.5),
-    "transformer, digits": (0.5, None),
-    "LSTM, digits": (0.5, None),
-}
-"""Largest loss of int8 and of 4-bit weights (points)."""
 Figure = dict[str, Any]
 
 
@@ -259,23 +246,22 @@ def table(figures: Figures) -> str:
         "Accuracy on test data (%), and in brackets the change in points against float. Post-training quantization "
         f"with {CALIBRATION} training samples or fewer, 8-bit activations, a scale for each output channel. Scales of "
         "int8 are powers of two unless it says multiplier; those of fewer bits are any, unless it says otherwise. "
-        "*Wanted* is the largest loss of int8 / 4-bit weights. ONNX Runtime is its static quantization (int8, per "
+        "ONNX Runtime is its static quantization (int8, per "
         "channel) of an ONNX file with the same weights; *agrees* are the test samples with the class of the float "
         "model, of our int8 / of ONNX Runtime. Made by `python benchmarks/quant/run.py`, which goes on where it was "
         "interrupted; a dash was not measured yet, a star is of other sources than the rest of its table.",
         "",
         "With " + ", ".join(f"{name} {version}" for name, version in versions(*LIBRARIES).items()) + ".",
         "",
-        "| model | test samples | float | wanted | " + " | ".join(columns) + " | agrees |",
-        "|---|" + "---|" * (len(columns) + 4),
+        "| model | test samples | float | " + " | ".join(columns) + " | agrees |",
+        "|---|" + "---|" * (len(columns) + 3),
     ]
     for name, row in figures.rows.items():
         found = row.get("accuracy", {})
         if FLOAT not in found:
             continue
         reference = found[FLOAT]["accuracy"]
-        limits = " / ".join("-" if w is None else f"{w:.1f}" for w in WANTED[name])
-        cells = [name, str(found[FLOAT]["test samples"]), f"{reference:.2%}", limits]
+        cells = [name, str(found[FLOAT]["test samples"]), f"{reference:.2%}"]
         for column in columns:
             change = "-"
             if column in found:

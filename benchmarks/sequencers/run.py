@@ -27,18 +27,6 @@ RESULTS = HERE / "sequencers.json"
 POLICIES = ("serial", "overlap", "dataflow")
 RUNS = 3
 """Inputs that are simulated where runs overlap."""
-GOALS = {
-    ("cnn int8", 36): (725, 722),
-    ("cnn int8", 144): (205, 190),
-    ("mlp int8", 128): (820, 800),
-    ("lenet int8", 64): (4541, 4531),
-    ("attention fp32 1x2x16x16", 0): (9100, 8300),
-    ("softmax fp32 16x64", 0): (2450, 1100),
-    ("layernorm fp32 16x64", 0): (2300, 1100),
-}
-"""Latency with `overlap` and interval with `dataflow` (cycles) that were aimed at."""
-FMAX_GOAL = 170
-
 CASES = (
     *(("cnn int8", multipliers) for multipliers in (9, 36, 144)),
     *(("mlp int8", multipliers) for multipliers in (16, 64, 128)),
@@ -99,7 +87,7 @@ def measure(name: str, multipliers: int, *, simulate: bool) -> dict[str, Any]:
     """
     import tg2hdl
 
-    row: dict[str, Any] = {"model": name, "multipliers": multipliers, "goals": GOALS.get((name, multipliers))}
+    row: dict[str, Any] = {"model": name, "multipliers": multipliers}
     for policy in POLICIES:
         model, inputs = model_of(name)
         started = time.process_time()
@@ -198,7 +186,7 @@ def table(record: dict[str, Any]) -> str:
         "",
         "Written by `python benchmarks/sequencers/run.py --simulate`: clock cycles. Latency is from start to done, the",
         "interval from one start to the next. Rows marked with `=` were simulated with all policies: cycles were those",
-        "predicted, and every bit the golden model's. In brackets what was aimed at.",
+        "predicted, and every bit the golden model's.",
         "",
         "| model | multipliers | serial | overlap: latency | dataflow: latency | interval | bits of memory | |",
         "|---|---|---|---|---|---|---|---|",
@@ -206,11 +194,10 @@ def table(record: dict[str, Any]) -> str:
     for row in record["rows"]:
         found = [row[policy] for policy in POLICIES]
         mark = "=" if all(each["simulated"] for each in found) else ""
-        goals = [f" (<= {goal:,})" for goal in row["goals"] or ()] or ["", ""]
         memory = " / ".join(f"{each['memory_bits']:,}" for each in found)
         lines.append(
             f"| {row['model']} | {row['multipliers'] or ''} | {found[0]['latency']:,} | "
-            f"{found[1]['latency']:,}{goals[0]} | {found[2]['latency']:,} | {found[2]['interval']:,}{goals[1]} | "
+            f"{found[1]['latency']:,} | {found[2]['latency']:,} | {found[2]['interval']:,} | "
             f"{memory} | {mark} |"
         )
     lines += [
@@ -218,7 +205,7 @@ def table(record: dict[str, Any]) -> str:
         "## Compiled for an ECP5",
         "",
         "Written by `python benchmarks/sequencers/run.py --synth --policy POLICY`: Fmax in MHz by place and route, the",
-        f"median over the seeds. Aimed at: {FMAX_GOAL} MHz in the rows of MLP x128, CNN x144 and attention.",
+        "median over the seeds.",
         "",
         "| model | multipliers | policy | latency | interval | Fmax | seeds | COMB | FF | DSP | BRAM | slowest path |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",

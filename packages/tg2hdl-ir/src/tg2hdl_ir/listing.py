@@ -124,7 +124,8 @@ def _statement(node: IRStatement, text: dict[IRValue, str]) -> str:
     match node:
         case IRBufLoad():
             alt = "" if node.alt is None else f" else {text[node.alt]}"
-            return f"LOAD {node.dtype} b{node.buf_idx}[{text[node.addr]}]{gate}{alt}"
+            ahead = f" forwarded {node.forwarded}" if node.forwarded else ""
+            return f"LOAD {node.dtype} b{node.buf_idx}[{text[node.addr]}]{gate}{alt}{ahead}"
         case IRBufStore():
             return f"STORE {node.dtype} b{node.buf_idx}[{text[node.addr]}] = {text[node.value]}{gate}"
     index = "" if node.index is None else f"[{text[node.index]}]"

@@ -20,6 +20,7 @@ from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.follow import Turn, in_order, with_idle_steps
+from tg2hdl_ir.passes.forward_stores import forward_stores
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.pack_products import pack_products
@@ -212,6 +213,11 @@ def _interleave(kernel: KernelIR, options: Options) -> Forms:
     if not axes:
         return []
     return [(interleave(flat, info, _one(options, "axis", axes[-1]), _one(options, "tile", 2)),)]
+
+
+@alone("forward-stores", steps="2")
+def _forward(kernel: KernelIR, options: Options) -> Forms:
+    return [(forward_stores(flatten(kernel), _one(options, "steps", 2)),)]
 
 
 @alone("lead-in", axis="the innermost one", count="1")

@@ -45,7 +45,7 @@ _RANGE = re.compile(rf"RANGE i(?P<axis>\d+)(?::(?P<dtype>\w+))? < (?P<bound>{_V}
 _END = re.compile(r"END i(?P<axis>\d+)\Z")
 _LOAD = re.compile(
     rf"%(?P<id>\d+) = LOAD (?P<dtype>\w+) b(?P<buf>\d+)\[(?P<addr>{_V})\]"
-    rf"(?: if (?P<gate>{_V}))?(?: else (?P<alt>{_V}))?\Z"
+    rf"(?: if (?P<gate>{_V}))?(?: else (?P<alt>{_V}))?(?: forwarded (?P<forwarded>\d+))?\Z"
 )
 _GET = re.compile(rf"%(?P<id>\d+) = GET (?P<dtype>\w+) r(?P<reg>\d+)(?:\[(?P<index>{_V})\])?\Z")
 _OP = re.compile(rf"%(?P<id>\d+) = (?P<op>[\w.]+) (?P<dtype>\w+)(?P<srcs> {_V}(?:, {_V})*)?\Z")
@@ -218,6 +218,7 @@ class _Parser:
                 _dtype(m["dtype"], self.line),
                 self.optional(m["gate"]),
                 self.optional(m["alt"]),
+                int(m["forwarded"] or 0),
             )
             self.values[f"%{m['id']}"] = load
             return load

@@ -7,7 +7,7 @@ program order.  Everything else is a pure value and has no place.  Nodes are imm
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tg2hdl_ir.dtype import DType
@@ -104,6 +104,8 @@ class IRBufLoad:
         Of the element.
     gate, alt : IRValue, optional
         Both or neither.
+    forwarded : int
+        So many steps before this one may still be writing: `forward_stores` takes their elements from registers.
     """
 
     buf_idx: int
@@ -111,6 +113,7 @@ class IRBufLoad:
     dtype: DType
     gate: IRValue | None = None
     alt: IRValue | None = None
+    forwarded: int = field(default=0, metadata={"optional": True})
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -63,6 +63,7 @@ LARGEST_RATIO = MappingProxyType(
         "tiles": 1.0,
         "interleaved outputs": 1.0,
         "warm-up iterations": 1.0,
+        "forwarded elements": 0.9,
         "time-shared multipliers": 0.85,
         "chained accumulator": 0.95,
         "lower-latency unit": 0.8,

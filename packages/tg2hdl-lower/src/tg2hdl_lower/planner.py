@@ -12,6 +12,7 @@ from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import BudgetError, InputError, IRVerificationError
 from tg2hdl_ir.nodes import IRBufStore, KernelIR
+from tg2hdl_ir.passes.forward_stores import changed_in_place, forward_stores
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.pipeline import canonicalize, run_stage
 from tg2hdl_ir.plugins.registry import registry
@@ -22,6 +23,7 @@ from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, decide, most_cycles
 from tg2hdl_lower.lanes.interleavings import Tiles, interleavings
+from tg2hdl_lower.lower_latency import lower_latency_units
 from tg2hdl_lower.memory.demand import Interval as StepInterval
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.memories import Memories, element_ranges
@@ -59,6 +61,9 @@ MAX_ROUNDS = 4
 
 FEW_TILES = 2
 """Ways to interleave them that are tried for each such II."""
+
+MOST_FORWARDED = 8
+"""Steps from which elements are forwarded at most."""
 
 LONG = 3
 """Latency from which on a unit is time-shared where products are, in cycles."""
@@ -143,7 +148,8 @@ class PreparedKernel:
         plan = planning.interleaved(flat)
         if plan.ii > 1 and not planning.waits_for_multipliers(plan):
             flat, plan = planning.warmed_up(flat, plan)
-        shorter = _lower_latency_units(plan, options)
+            flat, plan = planning.forwarding(flat, plan)
+        shorter = lower_latency_units(plan, options)
         first = _alternative("units of the options", plan)
         plan = planning.chaining(flat, plan)
         if shorter:
@@ -499,6 +505,28 @@ class Planning:
         )
         return best, _decided(made, decision)
 
+    def forwarding(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
+        """Forward elements that are changed in place, from as many steps as it takes; the kernel and its plan."""
+        changes = changed_in_place(flat)
+        if not changes:
+            return flat, plan
+        before = _alternative("a step reads what the one before has written", plan)
+        change, prefer = "forwarded elements", self.options.prefer
+        trials = Trials("forward-stores", flat.name, change, before, (flat, plan), prefer=prefer)
+        for steps in range(1, MOST_FORWARDED + 1):
+            kernel = forward_stores(flat, steps)
+            trial = self.interleaved(kernel)
+            name = f"elements of the last {steps} steps come from registers"
+            note = f"{name}; a step would take {plan.ii} cycles without them"
+            trials.offer(_alternative(name, trial), (kernel, replace(trial, notes=(*trial.notes, note))))
+            if trial.ii == 1:
+                break
+        decision = trials.decision(
+            "the next step need not wait for the memory", "the registers save too few cycles"
+        )
+        kernel, made = trials.best
+        return kernel, _decided(made, decision)
+
 
 def _too_few_multipliers(budget: MultiplierBudget, where: str) -> BudgetError:
     kinds = [f"{count} of {key}" for key, count in budget.products.items()]
@@ -509,19 +537,3 @@ def _too_few_multipliers(budget: MultiplierBudget, where: str) -> BudgetError:
         where=where,
         hint=f"give multipliers={budget.least} or more, or exceed_multipliers=True",
     )
-
-
-def _lower_latency_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:
-    """Units by op, for ops of float sums that wait for deeper ones: the family's own, or portable ones."""
-    found: dict[str, str] = {}
-    family = options.target if options.target != "generic" else None
-    circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)
-    for node in (plan.nodes[n] for n in sorted(circular)):
-        if not isinstance(node, UnitOp) or node.unit.golden is not None or node.op in options.units:
-            continue
-        types = node.unit.operands, node.unit.result
-        deep, own = node.unit.latency, [u for u in registry().units(node.op, *types) if u.target == family]
-        unit = next((u for u in own if u.latency < deep), registry().select_unit(node.op, *types))
-        if unit is not None and unit.golden is None and unit.latency < node.unit.latency:
-            found[node.op] = unit.name
-    return found

@@ -18,6 +18,7 @@ from tg2hdl_ir.passes.divided import split_divided_loops
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.passes.follow import in_order, with_idle_steps
+from tg2hdl_ir.passes.forward_stores import forward_stores
 from tg2hdl_ir.passes.gated_addresses import simplify_gated_addresses
 from tg2hdl_ir.passes.guarded_loops import guard_loops
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
@@ -96,7 +97,7 @@ BUILTIN_PASSES = [
     ),
     *_table("cuts", start_at_bias, cut_kernel, cut_products, split_sum),
     *_table("lanes", flatten, unroll, pack_products),
-    *_table("loops", lead_in, interleave, in_order, with_idle_steps),
+    *_table("loops", lead_in, interleave, forward_stores, in_order, with_idle_steps),
     *_table("registers", forward_registers, balance, choose_initial_late, clear_with_last),
     *_table("parts", split_axis, hold_overwritten_loads),
 ]

@@ -81,7 +81,7 @@ class Rewriter:
             case IRBufLoad():
                 gate = self.folder.all_of(self.optional(node.gate))
                 alt = self.optional(node.alt) if gate is not None else None
-                return IRBufLoad(node.buf_idx, self.memo[node.addr], node.dtype, gate, alt)
+                return IRBufLoad(node.buf_idx, self.memo[node.addr], node.dtype, gate, alt, node.forwarded)
             case IRRegLoad():
                 return IRRegLoad(node.dtype, self._register(node.reg), self.optional(node.index))
         return node

@@ -236,7 +236,7 @@ class _LeafBuilder:
         """Load of a word, which is not shared where a store may come in between."""
         fields = {"buffer": node.buf_idx, "address": address}
         if alone:
-            return self.leaf.add(Load, node.dtype, full, **fields).number
+            return self.leaf.add(Load, node.dtype, full, **fields, forwarded=node.forwarded).number
         return self.leaf.shared(Load, (node.buf_idx, address), node.dtype, full, **fields)
 
     def _register_write(self, statement: IRRegStore) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from amaranth import Signal
 from amaranth.hdl import Value
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node, present
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
@@ -18,10 +19,17 @@ __all__ = ["FixedLane", "LaneChoice", "Load", "PickedLane", "Replay", "Store", "
 
 @dataclass(frozen=True, eq=False)
 class Load(Node):
-    """Read a word."""
+    """Read a word.
+
+    Parameters
+    ----------
+    forwarded : int
+        So many steps before this one may still be writing: their elements come from registers.
+    """
 
     buffer: int
     address: int
+    forwarded: int = field(default=0, metadata=OPTIONAL)
     label: ClassVar[str] = "load"
 
     @property

@@ -130,7 +130,7 @@ def memory_edges(flow: Dataflow, registers: PortRegisters) -> list[Edge]:
                 elif same_step:
                     add(other, store, 0)
                 if not _never_again(flow, store, other):
-                    add(store, other, 1)
+                    add(store, other, 1 + other.forwarded)
                     add(other, store, 1)
             elif other.number > store.number:
                 add(store, other, 0 if same_step else 1)

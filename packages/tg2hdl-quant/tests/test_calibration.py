@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_quant.graph.ranges import Observed, calibration_method
 
 RNG = np.random.default_rng(3)
 GAUSS = RNG.normal(size=50_000)
@@ -54,3 +56,10 @@ def test_mse_errs_no_more_than_any_share_of_the_range(bits: int) -> None:
 
 def test_entropy_leaves_a_far_outlier_out() -> None:
     assert calibrate("entropy", OUTLIER)[1] < 50
+
+
+def test_a_range_that_is_not_finite_names_the_method() -> None:
+    observed = Observed(np.array([np.nan]), 0.0, 0.0)
+    with pytest.raises(PluginError) as error:
+        calibration_method("minmax")(observed, 8)
+    assert ": calibrate gave (nan, nan), not a finite range (low, high)" in error.value.message

@@ -572,12 +572,13 @@ def platforms():
 
 def test_boards_by_the_classes_of_amaranth_boards():
     """Each with open tools and a serial line is a board; the reason of each other one is told."""
-    boards, refused = {}, {}
+    boards, refused, hints = {}, {}, {}
     for name in platforms():
+        short = name.rpartition(":")[2]
         try:
-            boards[name.rpartition(":")[2]] = board_named(name)
+            boards[short] = board_named(name)
         except InputError as error:
-            refused[name.rpartition(":")[2]] = error.message
+            refused[short], hints[short] = error.message, error.hint
     assert len(boards) >= 24
     with_tools = [n for n, made in platforms().items() if getattr(made, "device", "")[:4] in ("iCE4", "LFE5")]
     others = [name for name in with_tools if name.rpartition(":")[2] not in boards]
@@ -593,6 +594,10 @@ def test_boards_by_the_classes_of_amaranth_boards():
     assert refused["ArtyA7_35Platform"] == (
         "no open tools are known that make a bitstream for xc7a35ti, which "
         "amaranth_boards.arty_a7:ArtyA7_35Platform has"
+    )
+    families = ", ".join(flow.name for flow in registry().flows())
+    assert hints["ArtyA7_35Platform"] == (
+        f"families with tools: {families}; for the tools of a vendor use tg2hdl export"
     )
     primer = resolve(boards["TangPrimer20kLitePlatform"].platform)()
     assert "nextpnr-himbaechel-gowin" in primer.required_tools

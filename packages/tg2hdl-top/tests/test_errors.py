@@ -8,22 +8,25 @@ import numpy as np
 import pytest
 
 from several_kernels import PROGRAMS
-from tg2hdl_ir import DType, Tg2hdlError, UnsupportedError
+from tg2hdl_ir import DType, InputError, PluginError, SimulationError, Tg2hdlError, UnsupportedError
 from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
+from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_top import CompileOptions, Design, TopModule, compile_program, loop_plan
 from tg2hdl_top.external import tiles
 from tg2hdl_top.external.budget import check_schedule
 from tg2hdl_top.external.image import memory_image
 from tg2hdl_top.external.memory_model import MemoryModel
 from tg2hdl_top.external.memory_port import check_memory
 from tg2hdl_top.external.sdram.model import SdramModel
+from tg2hdl_top.ports import axi_stream
 from tg2hdl_top.ports.axi_stream import AxiStreamDriver, AxiStreamPort
-from tg2hdl_top.ports.base import plan_ports
+from tg2hdl_top.ports.base import HostDriver, plan_ports
 from tg2hdl_top.ports.map_driver import MapDriver
 from tg2hdl_top.ports.packet_driver import PacketDriver
 from tg2hdl_top.ports.spi import SpiDriver
 from tg2hdl_top.register_map import RegisterMap
+from tg2hdl_top.sequencer import check
 from tg2hdl_top.sequencer.check import check_timeline
 from tg2hdl_top.streaming import stream
 from tg2hdl_top.testing import buffer, elementwise
@@ -276,3 +279,55 @@ def test_tiles_that_no_core_can_have(monkeypatch):
   at: program sums
   hint: choose a part that holds this weight, or compile another layer as a program of its own"""
     )
+
+
+def test_a_sequencer_that_meets_for_too_many_values(monkeypatch):
+    monkeypatch.setattr(check, "_timeline", lambda plan, plans, variables: None)
+    monkeypatch.setattr(check, "cases_of", lambda plans: None)
+    plan = SimpleNamespace(rows=(), interval=8, policy="mine")
+    with pytest.raises(PluginError) as error:
+        check.check_timeline(plan, [], [], None)
+    assert error.value.message == (
+        "sequencer 'mine' lets kernels meet whose loop bounds have more than 1,024 values"
+    )
+    assert error.value.hint == (
+        'correct its arrange() or predict(); schedule="serial" runs one kernel after the other'
+    )
+
+
+def test_a_port_without_loops():
+    with pytest.raises(UnsupportedError) as error:
+        HostDriver.generate(SimpleNamespace(), {}, 1, None, 1)
+    assert str(error.value) == (
+        'unsupported: SimpleNamespace starts single runs only\n  hint: choose another port, such as "native" or "uart"'
+    )
+
+
+def test_a_stream_that_ends_too_early(monkeypatch):
+    driver = AxiStreamDriver.__new__(AxiStreamDriver)
+    driver._inputs, driver._outputs = [SimpleNamespace(name="x")], [SimpleNamespace(layout=Layout.linear(4))]
+    driver.serves, driver.simulation, driver._given = SimpleNamespace(kernels=1), None, {"x": []}
+    monkeypatch.setattr(axi_stream, "follow_rows", lambda *given: ((0,), [1]))
+    with pytest.raises(SimulationError) as error:
+        driver._follow(9)
+    assert error.value.message == "1 of 4 results are there after 9 cycles"
+
+
+def test_an_output_that_the_input_cannot_hold():
+    buffers = [SimpleNamespace(shape=(1, 4), dtype=DType.INT32)] * 2
+    design = SimpleNamespace(
+        memories={0: SimpleNamespace(name="m0"), 1: SimpleNamespace(name="m1")},
+        program=SimpleNamespace(buffers=buffers),
+    )
+    shape = SimpleNamespace(
+        buffers=[
+            SimpleNamespace(name="m0", title="x", dtype=DType.INT8),
+            SimpleNamespace(name="m1", title="y", dtype=DType.INT16),
+        ],
+        inputs=["m0"],
+        outputs=["m1"],
+    )
+    with pytest.raises(InputError) as error:
+        loop_plan._pair(design, shape, "loop of net")
+    assert error.value.message == "output 'y' is stored as int16, and input 'x' as int8"
+    assert error.value.hint == "clip the output to the range of the input"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from several_kernels import inputs_of
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import PluginError, UnsupportedError
+from tg2hdl_ir.errors import CapacityError, PluginError, UnsupportedError
 from tg2hdl_ir.nodes import (
     BufferMeta,
     IRBufLoad,
@@ -23,10 +24,13 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
+from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.packet_streaming import stream_packets
-from tg2hdl_top.sequencer.ledgers import HOST
+from tg2hdl_top.sequencer.ledgers import HOST, Ledger, known_accesses
+from tg2hdl_top.sequencer.row_times import row_times
+from tg2hdl_top.sequencer.rows import RowSequencer
 from tg2hdl_top.testing import I8, I32, buffer, elementwise, golden
 
 ROWS = CompileOptions(schedule="rows", ports=("axi-stream",))
@@ -138,7 +142,7 @@ def test_half_a_ring_is_refused():
     design = compile_program(program, ROWS)
     for name in ("x", "y"):
         halved = [replace(m, ring=m.ring // 2) if m.name == name else m for m in design.buffers]
-        with pytest.raises(PluginError, match="other ledgers"):
+        with pytest.raises(PluginError, match="sequencer 'rows' has other ledgers than its plans need"):
             Design.from_json(replace(design, buffers=tuple(halved)).to_json())
 
 
@@ -166,7 +170,7 @@ def test_a_saved_design_keeps_its_ledgers():
     [
         (window(6, 4), replace(ROWS, ports=("native",)), "through the port axi-stream only"),
         (window(6, 4), replace(ROWS, weights="external", on_chip_bits=1000), "does not go with rows"),
-        (window(6, 4, columns=True), ROWS, "not written in the order of its elements"),
+        (window(6, 4, columns=True), ROWS, "the rows of 'y' are not written in the order of its elements"),
         (
             ProgramIR(
                 "two",
@@ -192,3 +196,46 @@ def test_a_saved_design_keeps_its_ledgers():
 def test_what_has_no_rows_is_refused(program, options, reason):
     with pytest.raises(UnsupportedError, match=reason):
         compile_program(program, options)
+
+
+EMPTY = ((), ())
+GATHER = """kernel gather
+  b0 out: int32[4] output
+  b1 places: int32[4]
+  b2 x: int32[8]
+RANGE i0 < 4 loop
+  %0 = LOAD int32 b1[i0]
+  %1 = and int32 %0, 7:int32
+  %2 = LOAD int32 b2[%1]
+  STORE int32 b0[i0] = %2
+END i0
+"""
+
+
+@pytest.mark.parametrize(
+    ("refused", "kind", "message", "hint"),
+    [
+        (
+            lambda: known_accesses(parse_kernel(GATHER), 2, "x", writes=False),
+            UnsupportedError,
+            "data decides which elements of 'x' a row needs",
+            'choose another schedule, such as schedule="dataflow"',
+        ),
+        (
+            lambda: row_times([2], [5], [Ledger("x", 0, 0, -1, EMPTY, EMPTY)]),
+            CapacityError,
+            "all rows wait for each other: a buffer has no room for the elements that its reader needs",
+            'choose another schedule, such as schedule="dataflow"',
+        ),
+        (
+            lambda: RowSequencer().arrange("rows", [SimpleNamespace(rows=0)], [], None),
+            UnsupportedError,
+            "a kernel does not run row by row",
+            "compile the program with compile_program",
+        ),
+    ],
+)
+def test_errors_of_rows(refused, kind, message, hint):
+    with pytest.raises(kind) as error:
+        refused()
+    assert (error.value.message, error.value.hint) == (message, hint)

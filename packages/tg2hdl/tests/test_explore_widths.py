@@ -159,10 +159,28 @@ def test_samples_under_exchanged_names_are_others():
 
 
 def test_a_loss_that_no_widths_keep():
-    with pytest.raises(CapacityError, match="no widths of 2 bits lose at most 0 points of accuracy"):
+    with pytest.raises(CapacityError, match="no widths of 2 bits lose at most 0 points of accuracy") as error:
         tg2hdl.explore(
             Net(), np.zeros((1, 8), np.float32), samples=X, labels=Y, bits=[2], limits={"loss": 0}, **SMALL
         )
+    assert error.value.hint == "allow a larger loss, or wider weights"
+
+
+@pytest.mark.parametrize(
+    ("model", "message", "hint"),
+    [
+        (lambda x: x.relu(), "the model has no weights whose widths could differ", "leave out --bits"),
+        (
+            lambda x: (x @ Tensor(W1)).sum(-1),
+            "the model gives one number: no class is right or wrong",
+            "search widths by signal to noise ratio: tg2hdl quantize --search",
+        ),
+    ],
+)
+def test_models_whose_widths_cannot_be_judged(model, message, hint):
+    with pytest.raises(InputError) as error:
+        tg2hdl.explore(model, np.zeros((1, 8), np.float32), samples=X, bits=[8, 4], **SMALL)
+    assert (error.value.message, error.value.hint) == (message, hint)
 
 
 def test_the_command_writes_the_models_of_its_command_lines(tmp_path):
@@ -190,7 +208,18 @@ def test_the_command_writes_the_models_of_its_command_lines(tmp_path):
     assert again.exit_code == 0, again.output
     assert "right %" in done.stdout
     assert "below the float model, on samples that chose no scale" in (tmp_path / "p.html").read_text()
-    refused = CliRunner().invoke(
-        cli, ["explore", str(tmp_path / "net.py"), "--part", "ecp5-45k", "--bits", "4"]
-    )
-    assert "--bits, --labels and --max-loss need --samples" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("bits", "text"),
+    [
+        (
+            "4",
+            "--bits, --labels and --max-loss need --samples\n  hint: give inputs of the model: --samples x.npz",
+        ),
+        ("4,x", "--bits 4,x is not a list of widths\n  hint: give e.g. --bits 4,6,8"),
+    ],
+)
+def test_bad_options(bits, text):
+    refused = CliRunner().invoke(cli, ["explore", "net.py", "--part", "ecp5-45k", "--bits", bits])
+    assert str(refused.exception) == f"bad input: {text}"

@@ -282,8 +282,10 @@ def test_codes_of_another_scale_are_not_fed_back():
     weight = Tensor(RNG.normal(size=(3, 3)).astype(np.float32) * 4)
     samples = RNG.normal(size=(20, 3)).astype(np.float32)
     model = tg2hdl.quantize(lambda x: x @ weight, samples)
-    with pytest.raises(InputError, match="a loop on the chip feeds codes back"):
+    codes = "input codes have the scale .* and zero point 0, output codes .* and 0: a loop on the chip feeds codes back"
+    with pytest.raises(InputError, match=codes) as error:
         check_same_codes(model)
+    assert error.value.hint == "leave loop= out: `generate` then converts each result on the host"
 
 
 def test_first_inputs_and_stops_that_do_not_fit():

@@ -47,8 +47,12 @@ def test_a_run_that_differs_from_the_golden_model_is_named(accelerator, monkeypa
 
 def test_runs_of_a_model_with_state_follow_one_another(accelerator, monkeypatch):
     monkeypatch.setattr(accelerator, "state", type("State", (), {"tensors": {"h": 1}})())
-    with pytest.raises(InputError, match="continue from each other: it has state"):
+    with pytest.raises(InputError) as error:
         simulate_set(accelerator, SETS, "amaranth", Workers())
+    assert str(error.value) == (
+        f"bad input: runs of {accelerator.name} continue from each other: it has state\n"
+        "  hint: leave out --workers and --cluster"
+    )
 
 
 def test_the_command(tmp_path):
@@ -62,4 +66,6 @@ def test_the_command(tmp_path):
         assert "every bit equals the golden model in every run" in done.output
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
     refused = CliRunner().invoke(cli, [*common, "--workers", "2"])
-    assert "--workers and --cluster need --set" in str(refused.exception)
+    assert str(refused.exception) == (
+        "bad input: --workers and --cluster need --set\n  hint: give the inputs of many runs: --set FILE.npz"
+    )

@@ -1,7 +1,10 @@
 """Models in parts: where they are cut, and both parts simulated together."""
 
+import importlib
 import json
 from itertools import pairwise
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -10,9 +13,10 @@ from tinygrad import Tensor, Variable
 
 import tg2hdl
 from tg2hdl.cli import cli
+from tg2hdl.splitting import system
 from tg2hdl.splitting.cut import Cut, choose_cuts, possible_cuts
 from tg2hdl_backend import capture
-from tg2hdl_ir.errors import InputError, UnsupportedError, ValidationError
+from tg2hdl_ir.errors import InputError, SimulationError, UnsupportedError, ValidationError
 
 RNG = np.random.default_rng(0)
 
@@ -223,3 +227,38 @@ def test_the_command(tmp_path):
         assert "module " in (folder / f"part{number}" / f"m_part{number}.v").read_text()
     error = CliRunner().invoke(cli, [*arguments, "--fit", "ulx3s-85f"], standalone_mode=False).exception
     assert "--fit is for a whole model" in str(error)
+
+
+def test_parts_that_never_end(monkeypatch):
+    simulation = MagicMock()
+    simulation.get.return_value = 0
+    opened = MagicMock()
+    opened.__enter__.return_value = simulation
+    for name, found in {
+        "packets": lambda part: ([], []),
+        "Chain": lambda parts: None,
+        "SimulationModel": lambda chain: None,
+        "open_simulation": lambda *given, **options: opened,
+    }.items():
+        monkeypatch.setattr(system, name, found)
+    with pytest.raises(SimulationError) as error:
+        system.simulate_chain([None, None], [{}, {}], limit=3)
+    assert error.value.message == "0 of 2 runs have ended after 3 cycles"
+    assert error.value.hint == "please report this with the model: a part of it waits forever"
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ([4, 9, 15], "results come every [5, 6] cycles, not every 5"),
+        ([4, 9, 14], "run 0 of the parts has another result than the golden model"),
+    ],
+)
+def test_a_simulation_of_parts_that_differs(ends, text):
+    made = MagicMock(predicted_interval=5)
+    made.captured.inputs = ()
+    made.captured.flat = lambda found: [np.zeros(2)]
+    made.simulate.return_value = SimpleNamespace(ends=ends, outputs=[[np.ones(2)]] * 3)
+    with pytest.raises(SimulationError) as error:
+        importlib.import_module("tg2hdl.cli.split")._simulate(made, 3)
+    assert (error.value.message, error.value.hint) == (text, "please report this with the model")

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.analysis.axes import analyze_axes
+from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import IRBufLoad, KernelIR
 from tg2hdl_ir.parser import parse_kernel, parse_program
@@ -26,6 +28,7 @@ from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.pack_products import pack_products
 from tg2hdl_ir.passes.partial_sums import find_sum, split_sum
 from tg2hdl_ir.passes.phases import phase_forms
+from tg2hdl_ir.passes.rows import with_row_loop_first, with_stored_order
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.pipeline import all_rewrites, pass_names
@@ -241,6 +244,35 @@ def _follow(kernel: KernelIR, options: Options) -> Forms:
 @alone("idle-steps", level="1", steps="2")
 def _idle(kernel: KernelIR, options: Options) -> Forms:
     return [(with_idle_steps(flatten(kernel), _one(options, "level", 1), _one(options, "steps", 2)),)]
+
+
+@alone("rows-first", buffers="all that are read")
+def _rows_first(kernel: KernelIR, options: Options) -> Forms:
+    streamed = options.get("buffers", [b.idx for b in kernel.buffers if not b.is_output])
+    made = with_row_loop_first(kernel, streamed)
+    return [] if made is kernel else [(made,)]
+
+
+@alone("rows-order", buffers="all", inner="2")
+def _rows_order(kernel: KernelIR, options: Options) -> Forms:
+    """The buffers are matrices with rows of `inner` elements, and are stored column by column."""
+    slots, inner = options.get("buffers", [b.idx for b in kernel.buffers]), _one(options, "inner", 2)
+    depth = kernel.buffer(slots[0]).depth
+    if inner < 1 or any(b.depth != depth or depth % inner for b in map(kernel.buffer, slots)):
+        raise InputError(
+            f"the buffers are no matrices of one size with rows of {inner} elements",
+            hint="give buffers of one depth, and a divisor of it as inner",
+        )
+
+    def transposed(form: Affine, interval: Callable[[Affine], Interval]) -> Affine | None:
+        column = Affine(form.const % inner, tuple(t for t in form.terms if t[1] % inner))
+        low, high = interval(column)
+        if low < 0 or high >= inner:
+            return None
+        row = Affine(form.const // inner, tuple((s, n // inner) for s, n in form.terms if n % inner == 0))
+        return row.plus(column, depth // inner)
+
+    return [(with_stored_order(kernel, slots, transposed),)]
 
 
 @alone("pack-products", limit="1")

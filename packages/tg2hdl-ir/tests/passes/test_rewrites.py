@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pkgutil
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tg2hdl_ir import KernelIR, PassDef, hookimpl, parse_kernel, registry
+from tg2hdl_ir import KernelIR, PassDef, hookimpl, parse_kernel, passes, registry
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.opt import PARAMETERS, rewrite_text, rewritten_forms
@@ -21,6 +23,13 @@ OPTIONS = {"constant-taps": {"b2": [1, 0, -1, 2, 0, -2, 1, 0, -1]}}
 OWN = [all_rewrites()[d.name] for d in registry().passes() if registry().distribution(d) == "tg2hdl-ir"]
 NAMES = [entry.name for entry in OWN if entry.scope == "kernel"]
 PROGRAMS = [entry.name for entry in OWN if entry.scope == "program"]
+
+
+def test_every_marked_function_is_in_the_table():
+    modules = [import_module(m.name) for m in pkgutil.iter_modules(passes.__path__, f"{passes.__name__}.")]
+    marked = {f.__dict__["ir_pass"].name for m in modules for f in vars(m).values() if hasattr(f, "ir_pass")}
+    assert "rows" in marked
+    assert marked <= set(all_rewrites())
 
 
 def read(name: str) -> str:

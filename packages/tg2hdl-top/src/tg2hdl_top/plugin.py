@@ -208,4 +208,11 @@ _PASSES = (
         "external.tiles:with_tiles",
         "loop tiling",
     ),
+    (
+        "parts",
+        "row-runs",
+        "each row of each kernel of a program is a run",
+        "row_programs:with_row_runs",
+        "",
+    ),
 )

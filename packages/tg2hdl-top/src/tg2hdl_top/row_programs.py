@@ -97,7 +97,7 @@ def with_row_runs(program: ProgramIR) -> ProgramIR:
                     kernel = with_stored_order(kernel, {slot}, order.moved)
         calls.append(replace(call, kernel=with_rows(kernel)))
     made = replace(program, calls=tuple(calls))
-    applied("rows", program, made)
+    applied("row-runs", program, made)
     return made
 
 

@@ -36,6 +36,7 @@ from tg2hdl_ir.passes.partial_sums import split_sum
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.producers import producer_forms
 from tg2hdl_ir.passes.registers import forward_registers
+from tg2hdl_ir.passes.rows import with_row_loop_first, with_rows, with_stored_order
 from tg2hdl_ir.passes.scan import scan_forms
 from tg2hdl_ir.passes.scatter import scatter_forms
 from tg2hdl_ir.passes.sections import section_forms
@@ -99,5 +100,12 @@ BUILTIN_PASSES = [
     *_table("lanes", flatten, unroll, pack_products),
     *_table("loops", lead_in, interleave, forward_stores, in_order, with_idle_steps),
     *_table("registers", forward_registers, balance, choose_initial_late, clear_with_last),
-    *_table("parts", split_axis, hold_overwritten_loads),
+    *_table(
+        "parts",
+        split_axis,
+        hold_overwritten_loads,
+        with_stored_order,
+        with_row_loop_first,
+        with_rows,
+    ),
 ]

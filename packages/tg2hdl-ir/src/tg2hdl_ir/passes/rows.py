@@ -31,7 +31,7 @@ Reordered = Callable[[Affine, Callable[[Affine], Interval]], Affine | None]
 """The address of an element in another order of a buffer, from its address and the interval of a form there."""
 
 
-@ir_pass("rows")
+@ir_pass("rows", "each iteration of the outermost loop is a run")
 def with_rows(kernel: KernelIR) -> KernelIR:
     """Make each iteration of the outermost loop a run.
 
@@ -68,7 +68,7 @@ def nest_of(kernel: KernelIR) -> list[LoopIR]:
     return found
 
 
-@ir_pass("rows-first")
+@ir_pass("rows-first", "the loop over rows is the outermost one", term="loop interchange")
 def with_row_loop_first(kernel: KernelIR, streamed: Collection[int]) -> KernelIR:
     """Move the independent loop outwards whose counter goes by the most elements in the buffers that are read.
 
@@ -106,7 +106,7 @@ def with_row_loop_first(kernel: KernelIR, streamed: Collection[int]) -> KernelIR
     return replace(kernel, loop_tree=LoopIR.from_items(items))
 
 
-@ir_pass("rows-order")
+@ir_pass("rows-order", "buffers hold their elements in another order", term="data layout transformation")
 def with_stored_order(kernel: KernelIR, slots: Collection[int], reordered: Reordered) -> KernelIR:
     """Access buffers whose elements are in another order.
 

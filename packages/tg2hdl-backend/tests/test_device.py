@@ -17,7 +17,7 @@ from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.hdl_renderer import HDLRenderer
-from tg2hdl_ir.errors import InputError, PluginError, UnsupportedError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 
 GOLDEN = "HDL::engine=golden"
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -184,7 +184,7 @@ def test_units_are_chosen_by_name(uops_of):
         )
         cycles[unit] = runner.session().design.predicted_cycles()
     assert cycles["fp32.add.fast"] > cycles["fp32.add.small"]
-    with pytest.raises(PluginError, match=r"no unit for op 'add' is named 'my\.add'"):
+    with pytest.raises(InputError, match=r"no unit for op 'add' is named 'my\.add'"):
         DeviceOptions.parse("unit=add=my.add")
 
 

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import PluginError
+from tg2hdl_ir.errors import InputError, PluginError
 from tg2hdl_ir.plugins.registry import Registry
 
 HEAD = "from tg2hdl_ir import *\nfrom tg2hdl_ir.plugins.descriptors import *\nF = DType.FP32\n"
@@ -314,7 +314,7 @@ def test_units_that_are_chosen_must_exist(load):
         )
     )
     registry.check_units({"add": "my.add"})
-    with pytest.raises(PluginError, match="a unit is chosen for op 'addd', which nothing registers"):
+    with pytest.raises(InputError, match="a unit is chosen for op 'addd', which nothing registers"):
         registry.check_units({"addd": "my.add"})
-    with pytest.raises(PluginError, match=r"no unit for op 'add' is named 'my\.mul'"):
+    with pytest.raises(InputError, match=r"no unit for op 'add' is named 'my\.mul'"):
         registry.check_units({"add": "my.mul"})

@@ -12,6 +12,7 @@ import pytest
 from tg2hdl_ir import (
     ArithmeticUnit,
     DType,
+    InputError,
     OnnxOperatorDef,
     OpDef,
     OpLowering,
@@ -125,9 +126,9 @@ def test_tie_names_both_distributions():
 
 def test_explicit_choice_must_exist():
     reg = Registry([])
-    with reg.extended(plugin(arithmetic_units=[unit("a")])), pytest.raises(PluginError) as error:
+    with reg.extended(plugin(arithmetic_units=[unit("a")])), pytest.raises(InputError) as error:
         reg.select_unit("add", (F, F), F, explicit={"add": "z"})
-    assert str(error.value) == "plugin: no unit for op 'add' is named 'z'\n  hint: known: a"
+    assert str(error.value) == "bad input: no unit for op 'add' is named 'z'\n  hint: choose one of: a"
 
 
 def test_policy_chooses_among_the_candidates():
@@ -207,15 +208,15 @@ def test_named_lookups():
     reg = Registry([])
     with reg.extended(plugin(targets=[TargetDef("ecp5-85k", "ecp5", "", 1, 1, 1, 1, 1)])):
         assert reg.target("ecp5-85k").family == "ecp5"
-        with pytest.raises(PluginError) as error:
+        with pytest.raises(InputError) as error:
             reg.target("zynq")
-    assert str(error.value) == "plugin: no target is named 'zynq'\n  hint: known: ecp5-85k"
-    with pytest.raises(PluginError) as error:
+    assert str(error.value) == "bad input: no target is named 'zynq'\n  hint: choose one of: ecp5-85k"
+    with pytest.raises(InputError) as error:
         reg.simulator("verilator")
-    assert str(error.value) == "plugin: no simulator is named 'verilator'\n  hint: known: none"
-    with pytest.raises(PluginError) as error:
+    assert str(error.value) == "bad input: no simulator is named 'verilator'\n  hint: none is registered"
+    with pytest.raises(InputError) as error:
         reg.quantizer("int3")
-    assert str(error.value) == "plugin: no quantizer is named 'int3'\n  hint: known: none"
+    assert str(error.value) == "bad input: no quantizer is named 'int3'\n  hint: none is registered"
 
 
 def test_onnx_operator_is_the_newest_that_the_opset_knows_unless_one_has_priority():

@@ -209,9 +209,9 @@ def test_memories_of_other_designs_are_refused():
 
 
 def test_unknown_engine_is_refused(everything):
-    with pytest.raises(PluginError) as caught:
+    with pytest.raises(InputError) as caught:
         open_simulation(everything, "modelsim")
-    assert str(caught.value).startswith("plugin: no simulator is named 'modelsim'\n")
+    assert str(caught.value).startswith("bad input: no simulator is named 'modelsim'\n")
     assert "amaranth, cxxrtl, levelized, verilator" in str(caught.value)
 
 
@@ -298,7 +298,7 @@ def test_a_variable_names_the_engine_that_auto_takes(monkeypatch):
     with open_simulation(model, "amaranth") as sim:
         assert sim.engine == "amaranth"
     monkeypatch.setenv("TG2HDL_ENGINE", "quick")
-    with pytest.raises(PluginError, match="no simulator is named 'quick'"):
+    with pytest.raises(InputError, match="no simulator is named 'quick'"):
         open_simulation(model)
 
 

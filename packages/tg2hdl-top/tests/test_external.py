@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.errors import CapacityError, InputError, PluginError
+from tg2hdl_ir.errors import CapacityError, InputError
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 from tg2hdl_ir.plugins.registry import registry
@@ -363,7 +363,7 @@ def test_refusals():
         compile_program(program, CompileOptions(weights="external"))
     with pytest.raises(InputError, match="starts kernels at fixed times"):
         compile_program(program, options(schedule="overlap"))
-    with pytest.raises(PluginError, match="no memory port is named 'abacus'"):
+    with pytest.raises(InputError, match="no memory port is named 'abacus'"):
         compile_program(program, options(memory_port="abacus"))
     with pytest.raises(
         InputError, match="is not a memory behind the port 'axi4'\n  hint: give a MemoryModel"

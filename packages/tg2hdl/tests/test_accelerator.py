@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor, dtypes
 
 import tg2hdl
-from tg2hdl_ir.errors import InputError, PluginError, UnsupportedError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.plan.accesses import PickedLane
 
@@ -236,7 +236,7 @@ def test_refusals(call, kind, text):
 
 
 def test_unknown_engine_is_refused_by_name():
-    with pytest.raises(PluginError, match="'modelsim'"):
+    with pytest.raises(InputError, match="'modelsim'"):
         tg2hdl.compile(affine, X).simulate(X, engine="modelsim")
 
 

@@ -111,7 +111,7 @@ REFUSED = {
     ),
     "a name that no plugin registers": (
         "[compile]\nfamily = 'ecp6'\n",
-        "bad input: family 'ecp6' is unknown\n  at: {path}, [compile]\n  hint: choose one of: ecp5, ",
+        "bad input: family 'ecp6' is unknown\n  at: {path}, [compile]\n  hint: did you mean ecp5? choose ",
     ),
     "no TOML": (
         "[compile\n",

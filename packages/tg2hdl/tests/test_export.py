@@ -17,7 +17,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.export import Export, export_name
-from tg2hdl_ir.errors import InputError, PluginError
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim.yosys import run_yosys
 
@@ -374,7 +374,7 @@ def test_names_of_exports(accelerator, tmp_path):
         )
     with pytest.raises(InputError, match="a clock of 0 MHz is none"):
         accelerator.export("fusesoc", tmp_path, clock=0)
-    with pytest.raises(PluginError, match="no export is named 'catapult'"):
+    with pytest.raises(InputError, match="no export is named 'catapult'"):
         accelerator.export("catapult", tmp_path)
 
 

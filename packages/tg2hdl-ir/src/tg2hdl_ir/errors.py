@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 __all__ = [
     "BudgetError",
     "CapacityError",
@@ -13,6 +16,7 @@ __all__ = [
     "ToolMissingError",
     "UnsupportedError",
     "ValidationError",
+    "unknown_name",
 ]
 
 
@@ -77,6 +81,22 @@ class InputError(Tg2hdlError):
     """An argument, shape, dtype or file that does not fit."""
 
     kind = "bad input"
+
+
+def unknown_name(message: str, name: str, known: Iterable[str], *, notes: tuple[str, ...] = ()) -> InputError:
+    """Error about a name of the user that nothing has.
+
+    Parameters
+    ----------
+    message : str
+        What the name should have been, with the name.
+    known : iterable of str
+        The names there are; one close to the given name is suggested.
+    """
+    names = list(known)
+    meant = [f"did you mean {close}? " for close in get_close_matches(name, names, 1)]
+    hint = "".join(meant) + "choose one of: " + ", ".join(names) if names else "none is registered"
+    return InputError(message, notes=notes, hint=hint)
 
 
 class IRVerificationError(Tg2hdlError):

@@ -122,7 +122,7 @@ def open_simulation(
 
     Raises
     ------
-    PluginError
+    InputError
         For an unknown engine.
     ToolMissingError
         When the engine cannot run here.

@@ -38,7 +38,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     ------
     InputError
         When the program has no kernels.
-    PluginError
+    InputError
         When `options.units` names an op or a unit that no plugin registers.
     UnsupportedError
         When a kernel cannot become hardware.

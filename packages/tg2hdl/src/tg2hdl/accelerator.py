@@ -249,10 +249,8 @@ class Accelerator(CompiledModel):
 
         Raises
         ------
-        PluginError
-            For an unknown system.
         InputError
-            For a host port that the system is not connected to, or a name that it does not take.
+            For an unknown system, a host port that it is not connected to, or a name that it does not take.
         """
         from tg2hdl.export import export_design
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import PluginError, UnsupportedError
+from tg2hdl_ir.errors import InputError, PluginError, UnsupportedError, unknown_name
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpDef, OpLowering, resolve
 from tg2hdl_ir.plugins.plugin_set import PluginSet
 from tg2hdl_ir.plugins.selection import best_lowering, best_unit
@@ -96,8 +96,10 @@ class ArithmeticSet(PluginSet):
 
         Raises
         ------
+        InputError
+            On an explicit name that no plugin registers.
         PluginError
-            On an explicit name that no plugin registers, on a tie, and when a policy returns something else.
+            On a tie, and when a policy returns something else.
         """
         names = _names(explicit, op)
         key = ("select", op, operands, result, target, names)
@@ -158,14 +160,14 @@ class ArithmeticSet(PluginSet):
 
         Raises
         ------
-        PluginError
+        InputError
             For an op that nothing registers, or a unit that is not of its op.
         """
         for op in explicit:
             try:
                 self.op(op)
             except UnsupportedError as error:
-                raise PluginError(
+                raise InputError(
                     f"a unit is chosen for op {op!r}, which nothing registers",
                     notes=error.notes,
                     hint=error.hint,
@@ -176,11 +178,8 @@ class ArithmeticSet(PluginSet):
         known = {u.name for u in self.units(op)}
         for name in names:
             if name not in known:
-                raise PluginError(
-                    f"no unit for op {op!r} is named {name!r}",
-                    notes=self.notes(),
-                    hint="known: " + (", ".join(sorted(known)) or "none"),
-                )
+                message = f"no unit for op {op!r} is named {name!r}"
+                raise unknown_name(message, name, sorted(known), notes=self.notes())
 
     def evaluation(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
-from tg2hdl_ir.errors import PluginError, Tg2hdlError
+from tg2hdl_ir.errors import PluginError, Tg2hdlError, unknown_name
 from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.catalog import KINDS, Catalog
 from tg2hdl_ir.plugins.descriptors import resolve
@@ -246,11 +246,8 @@ class PluginSet:
         self._load()
         found: T | None = self._catalog.get(hook, name)
         if found is None:
-            raise PluginError(
-                f"no {KINDS[hook].label} is named {name!r}",
-                notes=self.notes(),
-                hint="known: " + (", ".join(self._catalog.names(hook)) or "none"),
-            )
+            message = f"no {KINDS[hook].label} is named {name!r}"
+            raise unknown_name(message, name, self._catalog.names(hook), notes=self.notes())
         return found
 
     def contributions(self, plugin: str) -> dict[str, list[Any]]:

@@ -153,7 +153,7 @@ def kind_named(name: str) -> MemoryKind:
 
     Raises
     ------
-    PluginError
+    InputError
         When no plugin registers it.
     """
     definition = registry().memory_kind(name)

@@ -156,10 +156,8 @@ def check_board(board: str | BoardDef) -> BoardDef:
 
     Raises
     ------
-    PluginError
-        For an unknown board.
     InputError
-        For a board of an unknown part.
+        For an unknown board, or a board of an unknown part.
     ToolMissingError
         When a wheel is not installed.
     """

@@ -20,10 +20,9 @@ def board_named(name: str) -> BoardDef:
 
     Raises
     ------
-    PluginError
-        For an unknown name.
     InputError
-        For a class that is not a platform, whose part has no open tools, or that has no serial line or clock.
+        For an unknown name, or a class that is not a platform, whose part has no open tools, or that has no serial
+        line or clock.
     """
     if ":" not in name:
         return registry().board(name)

@@ -186,7 +186,7 @@ def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:
     ------
     InputError
         When it is not a memory for this port.
-    PluginError
+    InputError
         When no plugin registers the port.
     """
     definition = registry().memory_port(port)

@@ -219,7 +219,7 @@ def sequencer_named(name: str) -> Sequencer:
 
     Raises
     ------
-    PluginError
+    InputError
         When no plugin registers it.
     """
     definition = registry().sequencer(name)

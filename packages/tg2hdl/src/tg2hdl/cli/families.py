@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, unknown_name
 from tg2hdl_ir.plugins.registry import registry
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ class _Registered(click.ParamType[str]):
         if value not in known:
             elsewhere = (kind for kind, names in _KNOWN.items() if kind != self.name and value in names())
             notes = tuple(f"{value} is {'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in elsewhere)
-            raise InputError(
-                f"{self.name} {value!r} is unknown", notes=notes, hint=f"choose one of: {', '.join(known)}"
-            )
+            raise unknown_name(f"{self.name} {value!r} is unknown", str(value), known, notes=notes)
         return str(value)
 
     def shell_complete(

@@ -167,7 +167,7 @@ def export_ports(system: str) -> tuple[str, ...]:
 
     Raises
     ------
-    PluginError
+    InputError
         For an unknown system.
     """
     return registry().export(system).ports
@@ -231,10 +231,8 @@ def export_design(
 
     Raises
     ------
-    PluginError
-        For an unknown system.
     InputError
-        For a host port that the system is not connected to, or a name that it does not take.
+        For an unknown system, a host port that it is not connected to, or a name that it does not take.
     """
     known = export_ports(system)
     for port in accelerator.design.ports:

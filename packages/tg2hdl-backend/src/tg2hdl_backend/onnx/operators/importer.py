@@ -132,13 +132,28 @@ def _equal_zeros(x: Tensor) -> Tensor:
 
 def arg_max(node: OnnxNode, x: Tensor) -> Any:
     """Index of the largest, or of the first NaN."""
-    return _own(node, _sortable(_equal_zeros(x)) if dtypes.is_float(x.dtype) else x)
+    return _arg_max(node, _sortable(_equal_zeros(x))) if dtypes.is_float(x.dtype) else _own(node, x)
+
+
+def _arg_max(node: OnnxNode, keys: Tensor) -> Any:
+    """Index of the largest of `_sortable` keys; of several NaN the first one, also with `select_last_index`."""
+    if not node.attribute("select_last_index", 0):
+        return _own(replace(node, op_type="ArgMax"), keys)
+    axis = int(node.attribute("axis", 0)) % keys.ndim
+    count = sizes_of(keys)[axis]
+    place = Tensor.arange(count, dtype=dtypes.int32).reshape(count, *[1] * (keys.ndim - 1 - axis))
+    largest = keys.max(axis, keepdim=True)
+    is_nan = largest == keys.dtype.max
+    found = (keys == largest).where(is_nan.where(count - 1 - place, place), 0).max(axis, keepdim=True)
+    index = is_nan.where(count - 1 - found, found).cast(dtypes.int64)
+    return index if node.attribute("keepdims", 1) else index.squeeze(axis)
 
 
 def arg_min(node: OnnxNode, x: Tensor) -> Any:
     """Index of the smallest, or of the first NaN; integers are inverted, which cannot overflow."""
-    keys = _inverted(_sortable(_equal_zeros(x))) if dtypes.is_float(x.dtype) else x.bitwise_not()
-    return _own(replace(node, op_type="ArgMax"), keys)
+    if dtypes.is_float(x.dtype):
+        return _arg_max(node, _inverted(_sortable(_equal_zeros(x))))
+    return _own(replace(node, op_type="ArgMax"), x.bitwise_not())
 
 
 def reduce_max(node: OnnxNode, x: Tensor, *axes: Any) -> Any:

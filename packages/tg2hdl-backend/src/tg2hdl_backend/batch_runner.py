@@ -31,11 +31,31 @@ class SideBySide:
         return self.batch.cycles
 
     def write_stream(self, addr: str, data: str, enable: str, addresses: Any, words: Any) -> int:
-        """Write one word per edge; `words` has the shape (words, inputs) or (words, inputs, limbs)."""
+        """Write one word per edge; `words` has the shape (words, inputs) or (words, inputs, limbs).
+
+        Parameters
+        ----------
+        addr, data, enable : str
+            Names of ports.
+        addresses
+            One for each word.
+        words
+            Of shape (words, inputs) or (words, inputs, limbs).
+        """
         return self.batch.write_stream_each(addr, data, enable, addresses, np.moveaxis(words, 1, 0))
 
     def read_stream(self, addr: str, data: str, addresses: Any, **options: Any) -> npt.NDArray[Any]:
-        """Read one word per edge, in the shape of `write_stream`."""
+        """Read one word per edge, in the shape of `write_stream`.
+
+        Parameters
+        ----------
+        addr, data : str
+            Names of ports.
+        addresses
+            One for each word.
+        **options
+            Of the batch's `read_stream_each`.
+        """
         return np.stack(self.batch.read_stream_each(addr, data, addresses, **options), axis=1)
 
 
@@ -43,6 +63,14 @@ def open_side_by_side(model: SimulationModel, inputs: int, progress: Callable[[s
     """Open a batch in which only data ports vary; addresses and enables are the same for all inputs.
 
     Its size is chosen for the number of inputs.
+
+    Parameters
+    ----------
+    model : SimulationModel
+    inputs : int
+        Number of runs, which decides the size of the batch.
+    progress : callable
+        Called with one line of text for each step.
     """
     ports = model.compact.ports.values()
     varying = [p.name for p in ports if p.direction == "in" and p.name.endswith("__wdata")]
@@ -52,7 +80,16 @@ def open_side_by_side(model: SimulationModel, inputs: int, progress: Callable[[s
 def stacked_words(
     design: Design, inputs: Sequence[Mapping[str, npt.NDArray[Any]]], size: int
 ) -> dict[int, npt.NDArray[Any]]:
-    """Words of each buffer that the host writes, of all inputs; the last one fills up the batch."""
+    """Words of each buffer that the host writes, of all inputs; the last one fills up the batch.
+
+    Parameters
+    ----------
+    design : Design
+    inputs : sequence of mapping of str to ndarray
+        Flat arrays by name, for each run.
+    size : int
+        Of the batch.
+    """
     padded = [*inputs, *[inputs[-1]] * (size - len(inputs))]
     loads = [design.loads(each) for each in padded]
     return {

@@ -20,7 +20,17 @@ __all__ = ["GoldenCPUDevice", "HDLDevice", "HDLProgram", "describe_run"]
 
 
 def describe_run(kernel: KernelIR, run: KernelRun, variables: Mapping[str, int], multipliers: int) -> str:
-    """Cycles of a run, and cycles x multipliers / multiplications: 1.0 when all are always busy."""
+    """Cycles of a run, and cycles x multipliers / multiplications: 1.0 when all are always busy.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    run : KernelRun
+    variables : mapping of str to int
+        Values by name.
+    multipliers : int
+        Of the design.
+    """
     work = _count_multiplications(kernel, variables)
     ratio = f", ratio {run.cycles * multipliers / work:.2f}" if work else ""
     return f"    hdl {kernel.name}: {run.cycles:,} cycles{ratio} ({run.engine})"

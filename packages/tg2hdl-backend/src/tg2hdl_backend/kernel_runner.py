@@ -60,7 +60,14 @@ class KernelRunner:
 
     @staticmethod
     def source(kernel: KernelIR, options: DeviceOptions) -> str:
-        """Printed kernel with its options: all that a worker process needs."""
+        """Printed kernel with its options: all that a worker process needs.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+        options : DeviceOptions
+            Of the device.
+        """
         return f"{_HEADER}{options}\n{kernel.format()}"
 
     @classmethod
@@ -71,6 +78,13 @@ class KernelRunner:
 
     def run(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> KernelRun | None:
         """Run once on the buffers by slot, which are changed in place.
+
+        Parameters
+        ----------
+        arrays : mapping of int to ndarray
+            By slot; those that the kernel writes are changed.
+        variables : mapping of str to int
+            Values by name.
 
         Returns
         -------

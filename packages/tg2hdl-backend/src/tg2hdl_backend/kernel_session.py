@@ -63,7 +63,15 @@ class KernelSession:
         return self._simulation.engine if self._simulation is not None else "golden"
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]], variables: Mapping[str, int]) -> Run | None:
-        """Run once; None when it would take too long."""
+        """Run once; None when it would take too long.
+
+        Parameters
+        ----------
+        inputs : mapping of str to ndarray
+            Flat arrays by name.
+        variables : mapping of str to int
+            Values by name.
+        """
         if self.options.engine == "auto":
             if self._takes_too_long(variables):
                 self.free()

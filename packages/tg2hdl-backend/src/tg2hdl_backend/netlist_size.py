@@ -23,7 +23,14 @@ _PER_DESIGN, _PER_NODE = 60, 9
 
 
 def design_model(design: Design, component: wiring.Component) -> SimulationModel:
-    """Simulation model of a design's component: engine selected by the plan, waveform in its terms."""
+    """Simulation model of a design's component: engine selected by the plan, waveform in its terms.
+
+    Parameters
+    ----------
+    design : Design
+    component : Component
+        A `TopModule` of the design.
+    """
 
     def forecast() -> Forecast:
         cells = sum(map(netlist_cells, design.core_plans))

@@ -20,6 +20,13 @@ def cached_design(kernel: KernelIR, options: CompileOptions, store: ContentCache
     """Design of one kernel, all of whose buffers the host writes.
 
     It comes from the cache when it was compiled before with the same options, packages and plugins.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    options : CompileOptions
+    store : ContentCache, optional
+        Cache; the user's unless given.
     """
     store = store or ContentCache("plans")
     key = content_key("design", kernel.format(), repr(options), installed())

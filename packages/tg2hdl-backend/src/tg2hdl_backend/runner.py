@@ -124,6 +124,13 @@ class Runner:
 
         Loadable weights are written in the first run, and again when they change.
 
+        Parameters
+        ----------
+        inputs : mapping of str to ndarray
+            Flat arrays by name.
+        variables : mapping of str to int, optional
+            Values by name.
+
         Raises
         ------
         InputError
@@ -195,6 +202,15 @@ class Runner:
         They run one by one where that is predicted to end sooner or nothing else works: without a C compiler, on an
         engine that was asked for by name, for a program that keeps state from run to run, and where control
         depends on the data.
+
+        Parameters
+        ----------
+        inputs : sequence of mapping of str to ndarray
+            Flat arrays by name, for each run.
+        variables : sequence of mapping of str to int, optional
+            Of each run; none for a program without.
+        advance : callable, optional
+            Called with the number of runs that have ended since the last call.
 
         Raises
         ------
@@ -312,7 +328,15 @@ class Runner:
         return elements.astype(self.design.program.buffers[number].dtype.numpy(), copy=False)
 
     def write_buffer(self, number: int, array: npt.NDArray[Any]) -> None:
-        """Replace the elements of a buffer of the program in the simulated memory."""
+        """Replace the elements of a buffer of the program in the simulated memory.
+
+        Parameters
+        ----------
+        number : int
+            Of the buffer in the program.
+        array : ndarray
+            Flat, in the type of the buffer as stored.
+        """
         (lanes, name, first, width), memory = self._lanes(number), self.design.memory(number)
         lanes[:, : memory.layout.lanes] = memory.layout.pack(array, memory.dtype)
         self._simulation.write_memory(name, to_words(lanes, width), first)

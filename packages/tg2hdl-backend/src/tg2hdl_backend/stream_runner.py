@@ -23,6 +23,14 @@ def stream_on(
 ) -> Streamed:
     """Run inputs one after the other, each as soon as it is written and the design is ready.
 
+    Parameters
+    ----------
+    design : Design
+    inputs : sequence of mapping of str to ndarray
+        Flat arrays by name, for each run.
+    engine : str, default "auto"
+        Name, or ``"auto"``.
+
     Raises
     ------
     SimulationError

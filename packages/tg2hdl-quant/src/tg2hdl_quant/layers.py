@@ -104,7 +104,15 @@ class QuantizedLayer:
 
 
 def accumulate(layer: Dense | Conv2D, x: Array) -> Array:
-    """Sums of products plus bias, in the dtype of the operands."""
+    """Sums of products plus bias, in the dtype of the operands.
+
+    Parameters
+    ----------
+    layer : Dense or Conv2D
+        Float or integer; of `Conv2D` padded to keep the size of the image.
+    x : ndarray
+        Batch of rows, or of images with channels first.
+    """
     if isinstance(layer, Dense):
         return x @ layer.weight + layer.bias
     height, width = layer.weight.shape[2:]

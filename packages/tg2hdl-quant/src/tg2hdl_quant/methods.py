@@ -19,19 +19,43 @@ _BINS = 2048
 
 
 def minmax(values: Array, bits: int) -> tuple[float, float]:
-    """From the smallest to the largest value."""
+    """From the smallest to the largest value.
+
+    Parameters
+    ----------
+    values : ndarray
+        Flat, with the smallest and the largest.
+    bits : int
+        Of the codes.
+    """
     return float(values.min()), float(values.max())
 
 
 def percentile(values: Array, bits: int) -> tuple[float, float]:
-    """The range that leaves out 0.005 % of the values at either end."""
+    """The range that leaves out 0.005 % of the values at either end.
+
+    Parameters
+    ----------
+    values : ndarray
+        Flat, with the smallest and the largest.
+    bits : int
+        Of the codes.
+    """
     tail = (1 - _SHARE) / 2
     low, high = np.quantile(values, (tail, 1 - tail))
     return float(min(low, 0.0)), float(max(high, 0.0))
 
 
 def mse(values: Array, bits: int) -> tuple[float, float]:
-    """The share of the whole range, of 60 from 0.2 to 1, whose squared error is the smallest."""
+    """The share of the whole range, of 60 from 0.2 to 1, whose squared error is the smallest.
+
+    Parameters
+    ----------
+    values : ndarray
+        Flat, with the smallest and the largest.
+    bits : int
+        Of the codes.
+    """
     low, high = minmax(values, bits)
     signed = low < 0
     limit = (1 << (bits - signed)) - 1
@@ -52,6 +76,13 @@ def entropy(values: Array, bits: int) -> tuple[float, float]:
     """The range whose quantized histogram diverges least from that of the values (Kullback-Leibler).
 
     Histogram of magnitudes with 2,048 bins; of two ranges that diverge equally the larger one.
+
+    Parameters
+    ----------
+    values : ndarray
+        Flat, with the smallest and the largest.
+    bits : int
+        Of the codes.
     """
     low, high = minmax(values, bits)
     bound = max(abs(low), abs(high))
@@ -88,7 +119,13 @@ _DAMPING = 0.01
 
 
 def nearest(weights: Array, scale: Array, limit: int, inputs: Array) -> Array:
-    """Each weight rounded by itself."""
+    """Each weight rounded by itself.
+
+    Parameters
+    ----------
+    weights, scale, limit, inputs
+        As of `QuantizerDef.round_weights`.
+    """
     return np.asarray(np.clip(np.rint(weights / scale), -limit, limit))
 
 
@@ -98,6 +135,11 @@ def compensated(weights: Array, scale: Array, limit: int, inputs: Array) -> Arra
     The second-order rule of Optimal Brain Quantization in the fixed order of GPTQ (Frantar et al., 2022): with H the
     second moments of the inputs, an error e of weight i is taken up by ``-e * U[i, j] / U[i, i]``, where U is the upper
     Cholesky factor of the inverse of H.
+
+    Parameters
+    ----------
+    weights, scale, limit, inputs
+        As of `QuantizerDef.round_weights`.
     """
     codes = np.empty(weights.shape)
     for group in range(len(weights)):
@@ -121,6 +163,13 @@ def cross_layer(activations: Array, weights: Array) -> Array:
 
     Cross-layer equalization (Nagel et al., 2019) with the ranges of activations on samples in place of those of the
     weights before them, which have a scale for each channel anyway.
+
+    Parameters
+    ----------
+    activations : ndarray
+        Largest magnitude of each channel on the samples.
+    weights : ndarray
+        Largest magnitude of the weights that read it.
     """
     used = (activations > 0) & (weights > 0)
     return np.sqrt(np.where(used, activations, 1.0) / np.where(used, weights, 1.0))

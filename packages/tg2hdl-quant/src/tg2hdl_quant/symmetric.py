@@ -84,6 +84,13 @@ def dequantize(arr: npt.ArrayLike, scale: float | np.floating) -> npt.NDArray[np
 def finite_floats(arr: npt.ArrayLike, what: str) -> npt.NDArray[np.float64]:
     """Return the array as float64, or refuse it.
 
+    Parameters
+    ----------
+    arr : array_like
+        Of any shape.
+    what : str
+        Name of the function, for the error.
+
     Raises
     ------
     InputError

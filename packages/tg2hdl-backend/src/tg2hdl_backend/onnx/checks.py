@@ -36,6 +36,13 @@ class ExpectedTypes:
     def check(self, node: OnnxNode, name: str, tensor: Tensor) -> Tensor:
         """The tensor in the type that ONNX says.
 
+        Parameters
+        ----------
+        node : OnnxNode
+        name : str
+            Of the result in the graph.
+        tensor : Tensor
+
         Raises
         ------
         UnsupportedError
@@ -146,6 +153,13 @@ def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
 
     Where a contradiction of shapes ends the inference, a warning in the log says so, and nothing is compared.
 
+    Parameters
+    ----------
+    model : ModelProto
+        Its inputs have sizes.
+    file : str
+        Named in errors.
+
     Raises
     ------
     InputError
@@ -215,6 +229,12 @@ _INDEXED = {
 
 def check_indices(info: OnnxNode, inputs: Sequence[Value | None]) -> None:
     """Refuse constant indices beyond the axis that they count along.
+
+    Parameters
+    ----------
+    info : OnnxNode
+    inputs : sequence of Value or None
+        None for an absent one.
 
     Raises
     ------

@@ -21,6 +21,11 @@ __all__ = ["check_sizes", "example_sizes", "fixed_values", "resolve_inputs"]
 def check_sizes(batch: Any, dims: Any, fixed: Any) -> None:
     """Refuse invalid sizes of the batch or a dimension, and values that are not given by name.
 
+    Parameters
+    ----------
+    batch, dims, fixed
+        As of `OnnxModel`.
+
     Raises
     ------
     InputError
@@ -41,6 +46,14 @@ def check_sizes(batch: Any, dims: Any, fixed: Any) -> None:
 
 def fixed_values(graph: GraphProto, given: dict[str, Any], file: Path) -> dict[str, npt.NDArray[Any]]:
     """Arrays of the inputs that the user fixes, in the types of the graph.
+
+    Parameters
+    ----------
+    graph : GraphProto
+    given : dict of str to object
+        Values by the name of an input.
+    file : Path
+        Named in errors.
 
     Raises
     ------
@@ -97,6 +110,19 @@ def resolve_inputs(
     file: Path,
 ) -> tuple[TensorSpec, ...]:
     """Inputs with sizes; those sizes and the fixed values are written into `model` too, to infer shapes from.
+
+    Parameters
+    ----------
+    model : ModelProto
+        Changed in place.
+    batch : int or None
+        Size of the first dimension where it has no other name.
+    dims : dict of str to int
+        Sizes by name.
+    fixed : dict of str to ndarray
+        Of `fixed_values`.
+    file : Path
+        Named in errors.
 
     Raises
     ------
@@ -179,6 +205,16 @@ def example_sizes(
     graph: GraphProto, examples: Sequence[Any] | Mapping[str, Any], fixed: Collection[str], file: Path
 ) -> dict[str, int]:
     """Sizes of symbolic dimensions, by name, as example inputs of the same number of dimensions have them.
+
+    Parameters
+    ----------
+    graph : GraphProto
+    examples : sequence or mapping of str to object
+        In their order or by name.
+    fixed : collection of str
+        Inputs that have values.
+    file : Path
+        Named in errors.
 
     Raises
     ------

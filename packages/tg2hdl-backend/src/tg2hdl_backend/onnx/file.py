@@ -17,6 +17,12 @@ __all__ = ["read_file"]
 def read_file(file: Path, limit: int = DEFAULT_LIMIT) -> ModelProto:
     """Model of a file, with external data loaded and the file's own functions in place of their calls.
 
+    Parameters
+    ----------
+    file : Path
+    limit : int, optional
+        As of `Limit`.
+
     Raises
     ------
     InputError

@@ -73,6 +73,16 @@ def fold_node(
 ) -> list[npt.NDArray[Any]]:
     """Results of a node whose inputs are all known.
 
+    Parameters
+    ----------
+    node : NodeProto
+    version : int
+        Of its operator set.
+    inputs : sequence of ndarray or None
+        Contents; None for an absent input.
+    where : str
+        Node, for the error.
+
     Raises
     ------
     UnsupportedError

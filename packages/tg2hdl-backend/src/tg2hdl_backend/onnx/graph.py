@@ -92,7 +92,14 @@ class Graph:
         self.values[value.name] = value
 
     def initializer(self, proto: TensorProto, where: str) -> Value:
-        """A tensor of the file as a known value; strings are numbers."""
+        """A tensor of the file as a known value; strings are numbers.
+
+        Parameters
+        ----------
+        proto : TensorProto
+        where : str
+            Named in errors.
+        """
         if not is_text(proto):
             return Value.of_array(proto.name, array_of(proto, where))
         codes = self.text.codes(numpy_helper.to_array(proto))
@@ -114,7 +121,16 @@ class Graph:
     def run_graph(
         self, graph: GraphProto, arguments: Sequence[Value], limit: Limit | None = None
     ) -> list[Value]:
-        """Results of a graph that a node contains, for values of its inputs."""
+        """Results of a graph that a node contains, for values of its inputs.
+
+        Parameters
+        ----------
+        graph : GraphProto
+        arguments : sequence of Value
+            Values of the graph's inputs, in order.
+        limit : Limit, optional
+            Inside a loop; that of this graph unless given.
+        """
         inner = Graph(self.versions, None, self, self.text, self.in_float, limit or self.limit)
         for proto in graph.initializer:
             inner.add(self.initializer(proto, f"initializer {proto.name!r}"))
@@ -190,7 +206,19 @@ class Graph:
         return value.tensor
 
     def describe(self, node: NodeProto, inputs: Sequence[Value | None]) -> OnnxNode:
-        """The facts that an operator's definition may use."""
+        """The facts that an operator's definition may use.
+
+        Parameters
+        ----------
+        node : NodeProto
+        inputs : sequence of Value or None
+            None for an absent one.
+
+        Raises
+        ------
+        UnsupportedError
+            For a node of an operator set that the file does not import.
+        """
         domain = "" if node.domain == "ai.onnx" else node.domain
         if domain not in self.versions:
             raise UnsupportedError(
@@ -212,7 +240,16 @@ class Graph:
         )
 
     def tensors(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> list[Tensor]:
-        """Results of a node as tensors, by the definition of its operator."""
+        """Results of a node as tensors, by the definition of its operator.
+
+        Parameters
+        ----------
+        node : NodeProto
+        info : OnnxNode
+            Of `describe`.
+        inputs : sequence of Value or None
+            None for an absent one.
+        """
         build, constants = definition(info.op_type, info.domain, info.version)
         if build is None:
             build = _expansion(node, info)
@@ -270,7 +307,18 @@ class Graph:
         raise self.depends(info, position, value, f"{value.name!r}")
 
     def depends(self, info: OnnxNode, position: int, value: Value, what: str) -> DependsOnData:
-        """Error about a value that must be known at compile time and is not."""
+        """Error about a value that must be known at compile time and is not.
+
+        Parameters
+        ----------
+        info : OnnxNode
+        position : int
+            Of the input.
+        value : Value
+            That of the input.
+        what : str
+            Name of the value in the message.
+        """
         names = tuple(sorted(value.inputs))
         error = DependsOnData(
             f"ONNX operator {info.op_type}: {what} decides shapes or what is computed, "

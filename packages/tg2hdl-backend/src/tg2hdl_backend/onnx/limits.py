@@ -56,7 +56,26 @@ class Limit:
     def loop(
         self, trips: int, nodes: int, where: str, what: str = "the loop runs {} times", cost: int = 1
     ) -> Limit:
-        """The limit inside a loop with a body of some nodes, which may cost more than others."""
+        """The limit inside a loop with a body of some nodes, which may cost more than others.
+
+        Parameters
+        ----------
+        trips : int
+            Iterations.
+        nodes : int
+            Of the body.
+        where : str
+            Node, for the error.
+        what : str, default "the loop runs {} times"
+            Text with a place for the iterations.
+        cost : int, default 1
+            Of a node, in ordinary nodes.
+
+        Raises
+        ------
+        UnsupportedError
+            When the limit is exceeded.
+        """
         total = self.trips * max(trips, 1)
         needed = total * nodes * cost * _NODE
         if needed > self.elements:
@@ -65,12 +84,43 @@ class Limit:
         return replace(self, trips=total)
 
     def size(self, count: int, where: str, what: str = "a result") -> None:
-        """Refuse an array of more elements."""
+        """Refuse an array of more elements.
+
+        Parameters
+        ----------
+        count : int
+            Elements.
+        where : str
+            Node, for the error.
+        what : str, default "a result"
+            Text that names the array.
+
+        Raises
+        ------
+        UnsupportedError
+            When the limit is exceeded.
+        """
         if count > self.elements:
             raise _refuse(f"{what} has {count} elements", count, self.elements, where)
 
     def node(self, node: NodeProto, version: int, inputs: Sequence[Any], where: str) -> None:
-        """Refuse a node whose results, as ONNX infers them, are larger; inputs are (type, shape, array or None)."""
+        """Refuse a node whose results, as ONNX infers them, are larger; inputs are (type, shape, array or None).
+
+        Parameters
+        ----------
+        node : NodeProto
+        version : int
+            Of its operator set.
+        inputs : sequence
+            Type, shape, and contents if they are known; None for an absent input.
+        where : str
+            Node, for the error.
+
+        Raises
+        ------
+        UnsupportedError
+            When the limit is exceeded.
+        """
         at, least = _SIZES.get(node.op_type, (len(inputs), 0))
         sizes = inputs[at] if at < len(inputs) else None
         if sizes is not None and sizes[2] is not None and (sizes[2] < least).any():
@@ -149,7 +199,21 @@ def nodes_of(graph: GraphProto) -> int:
 
 
 def check_functions(model: ModelProto, limit: int) -> None:
-    """Refuse functions that call functions until they are more nodes than the limit."""
+    """Refuse functions that call functions until they are more nodes than the limit.
+
+    Parameters
+    ----------
+    model : ModelProto
+    limit : int
+        As of `Limit`.
+
+    Raises
+    ------
+    InputError
+        For a function that calls itself.
+    UnsupportedError
+        When the limit is exceeded.
+    """
     bodies = {(f.domain, f.name): f for f in model.functions}
     counts: dict[tuple[str, str], int] = {}
 

@@ -96,7 +96,15 @@ class OnnxNode:
         return tuple(self.expansion(*inputs))
 
     def unsupported(self, reason: str, hint: str | None = None) -> UnsupportedError:
-        """Error that refuses this node."""
+        """Error that refuses this node.
+
+        Parameters
+        ----------
+        reason : str
+            What is not supported.
+        hint : str, optional
+            Way out; a general one unless given.
+        """
         return UnsupportedError(
             f"ONNX operator {self.op_type}: {reason}",
             where=self.where,

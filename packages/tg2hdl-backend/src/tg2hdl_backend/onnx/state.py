@@ -20,6 +20,16 @@ __all__ = ["FileState", "state_pairs"]
 def state_pairs(graph: GraphProto, given: Any, fixed: Mapping[str, Any], file: Path) -> dict[str, str]:
     """Outputs that are state, with the inputs that get them in the next run.
 
+    Parameters
+    ----------
+    graph : GraphProto
+    given
+        The user's ``state=``.
+    fixed : mapping of str to object
+        Inputs that have values.
+    file : Path
+        Named in errors.
+
     Raises
     ------
     InputError

@@ -45,6 +45,13 @@ def type_name(element: int) -> str:
 def element_type(element: int, where: str | None = None) -> DType:
     """Hardware type of an ONNX element type.
 
+    Parameters
+    ----------
+    element : int
+        Number of `TensorProto.DataType`.
+    where : str, optional
+        Node, for the error.
+
     Raises
     ------
     UnsupportedError
@@ -65,12 +72,26 @@ def onnx_type(dtype: DType) -> int:
 
 
 def to_dtype(element: int, where: str | None = None) -> Any:
-    """Tinygrad dtype of an ONNX element type."""
+    """Tinygrad dtype of an ONNX element type.
+
+    Parameters
+    ----------
+    element : int
+        Number of `TensorProto.DataType`.
+    where : str, optional
+        Node, for the error.
+    """
     return tinygrad_dtype(element_type(element, where))
 
 
 def array_of(proto: TensorProto, where: str | None = None) -> npt.NDArray[Any]:
     """Contents of a tensor of the file; integers below a byte are widened to bytes.
+
+    Parameters
+    ----------
+    proto : TensorProto
+    where : str, optional
+        Node, for the error.
 
     Raises
     ------
@@ -102,6 +123,12 @@ def sizes_of(tensor: Tensor) -> tuple[int, ...]:
 
 def tensor_of(array: npt.NDArray[Any], where: str | None = None) -> Tensor:
     """Tensor with the contents of an array, on the default device.
+
+    Parameters
+    ----------
+    array : ndarray
+    where : str, optional
+        Node, for the error.
 
     Raises
     ------

@@ -46,7 +46,16 @@ def constant_positions(op_type: str) -> tuple[int, ...]:
 
 
 def tinygrad_operator(op_type: str, domain: str, version: int) -> Callable[..., Any] | None:
-    """Definition ``(node, *inputs)`` with the implementation of tinygrad; None without one."""
+    """Definition ``(node, *inputs)`` with the implementation of tinygrad; None without one.
+
+    Parameters
+    ----------
+    op_type : str
+    domain : str
+        Empty for ONNX's own.
+    version : int
+        Of the operator set.
+    """
     if op_type in _ELSEWHERE if domain == "" else op_type not in _OTHER_DOMAINS.get(domain, ()):
         return None
     found: Any = tinygrad_onnx.onnx_ops.get(op_type)

@@ -47,12 +47,27 @@ class Value:
 
     @classmethod
     def of_tensor(cls, name: str, tensor: Tensor, inputs: frozenset[str]) -> Value:
-        """A tensor that depends on inputs of the graph."""
+        """A tensor that depends on inputs of the graph.
+
+        Parameters
+        ----------
+        name : str
+        tensor : Tensor
+        inputs : frozenset of str
+            Names of the graph's inputs that it depends on.
+        """
         return cls(name, lambda: tensor, None, inputs)
 
     @classmethod
     def of_array(cls, name: str, array: npt.NDArray[Any]) -> Value:
-        """A value that is known at compile time."""
+        """A value that is known at compile time.
+
+        Parameters
+        ----------
+        name : str
+            In the graph.
+        array : ndarray
+        """
         return cls(name, None, lambda: array)
 
     @property

@@ -58,6 +58,17 @@ def compare_with_interpreter(
     An operation that rounds to an integer may differ in the sign of a zero, which the interpreter loses.
     Integers and IEEE basic operations must agree exactly.  `ulp` is allowed in kernels that contain an
     elementary function; any NaN equals any other.
+
+    Parameters
+    ----------
+    model : callable or CapturedProgram
+        Function of tensors, or what it was captured as.
+    *inputs
+        Example inputs.
+    fold : bool, default False
+        As of `capture`.
+    ulp : int, default 0
+        Allowed difference in units in the last place, of elementary functions.
     """
     captured = model if isinstance(model, CapturedProgram) else capture(model, *inputs, fold=fold)
     program = captured.program
@@ -131,7 +142,13 @@ def interpreted_outputs(captured: CapturedProgram, *inputs: Any) -> list[npt.NDA
 
 
 def ulp_difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> int:
-    """Largest distance of two arrays in representable numbers; NaN equals NaN, integers count by value."""
+    """Largest distance of two arrays in representable numbers; NaN equals NaN, integers count by value.
+
+    Parameters
+    ----------
+    a, b : ndarray
+        Of the same type and shape.
+    """
     if a.dtype.kind in "biu":
         differs = a != b
         if not differs.any():

@@ -52,6 +52,13 @@ def _program(rows: int, depth: int) -> ProgramIR:
 def check_sequencer(definition: SequencerDef, *, engine: str = "auto") -> None:
     """Check a registered sequencer: kernels that depend on each other, several runs, bits and exact cycles.
 
+    Parameters
+    ----------
+    definition : SequencerDef
+        Registered.
+    engine : str, default "auto"
+        Name, or ``"auto"``.
+
     Raises
     ------
     AssertionError

@@ -47,7 +47,18 @@ class HardwareComparison:
 def compare_with_hardware(
     model: Callable[..., Any], *inputs: Any, engine: str = "auto", options: CompileOptions | None = None
 ) -> HardwareComparison:
-    """Compile a model, simulate it and compare all outputs with the golden model."""
+    """Compile a model, simulate it and compare all outputs with the golden model.
+
+    Parameters
+    ----------
+    model : callable
+        Function of tensors.
+    *inputs
+        Example inputs, also bound Variables.
+    engine : str, default "auto"
+        Name, or ``"auto"``.
+    options : CompileOptions, optional
+    """
     captured = capture(model, *inputs)
     design = compile_program(captured.program, options)
     program = design.program

@@ -266,7 +266,15 @@ def _array(value: Any) -> Any:
 
 
 def difference(got: np.ndarray[Any, Any], want: Any, rtol: float, atol: float) -> str:
-    """Differences from the expected output; empty when there are none."""
+    """Differences from the expected output; empty when there are none.
+
+    Parameters
+    ----------
+    got : ndarray
+    want
+    rtol, atol : float
+        As of `numpy.isclose`, for floats.
+    """
     want = np.asarray(want)
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, expected {want.dtype}"

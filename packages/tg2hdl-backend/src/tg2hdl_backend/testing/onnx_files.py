@@ -35,7 +35,22 @@ def write(
     opsets: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Path:
-    """Save a graph; inputs and outputs are (name, dtype, shape), weights are arrays by name."""
+    """Save a graph; inputs and outputs are (name, dtype, shape), weights are arrays by name.
+
+    Parameters
+    ----------
+    path : Path
+    nodes : sequence of NodeProto
+        Operands first.
+    inputs, outputs : sequence of (str, , )
+        Name, numpy type and shape.
+    weights : mapping of str to ndarray, optional
+        By name.
+    opsets : mapping of str to int, optional
+        Versions by domain.
+    **options
+        Of `onnx.save`.
+    """
     initializers = [onnx.numpy_helper.from_array(a, n) for n, a in (weights or {}).items()]
     graph = onnx.helper.make_graph(
         nodes, "graph", [_value(*i) for i in inputs], [_value(*o) for o in outputs], initializers

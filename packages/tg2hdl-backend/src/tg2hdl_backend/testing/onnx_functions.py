@@ -111,7 +111,17 @@ def inputs(function: Function) -> Array:
 
 
 def relative_errors(name: str, x: Array, folder: Path) -> tuple[Array, Array]:
-    """Relative errors of the golden model and of ONNX Runtime for each input."""
+    """Relative errors of the golden model and of ONNX Runtime for each input.
+
+    Parameters
+    ----------
+    name : str
+        Key of `FUNCTIONS`.
+    x : ndarray
+        float32.
+    folder : Path
+        For the ONNX file.
+    """
     function = FUNCTIONS[name]
     names = ["x", "b"] if name == "BiasGelu" else ["x"]
     node = helper.make_node(

@@ -46,6 +46,13 @@ def check_port(definition: HostPortDef, *, engine: str = "auto") -> None:
 
     The native port serves the buffers that the port does not serve.
 
+    Parameters
+    ----------
+    definition : HostPortDef
+        Registered.
+    engine : str, default "auto"
+        Name, or ``"auto"``.
+
     Raises
     ------
     AssertionError

@@ -27,7 +27,17 @@ def f32(*shape: int) -> Array:
 
 
 def i32(*shape: int, low: int = -50, high: int = 50) -> Array:
-    """Small integers, the same at each call."""
+    """Small integers, the same at each call.
+
+    Parameters
+    ----------
+    *shape : int
+        Of the array.
+    low : int, default -50
+        Smallest number, and that after the largest.
+    high : int, default 50
+        Smallest number, and that after the largest.
+    """
     return np.random.default_rng(sum(shape) + 1).integers(low, high, shape, np.int32)
 
 
@@ -46,6 +56,16 @@ PROGRAMS: dict[str, Program] = {}
 
 
 def add(name: str, model: Callable[..., Any], *inputs: Any) -> None:
-    """Register a program."""
+    """Register a program.
+
+    Parameters
+    ----------
+    name : str
+        Unique.
+    model : callable
+        Function of tensors.
+    *inputs
+        Example inputs.
+    """
     assert name not in PROGRAMS
     PROGRAMS[name] = (model, inputs)

@@ -249,7 +249,17 @@ def _in_program(specs: Sequence[TensorSpec], buffers: Sequence[int]) -> tuple[Pr
 def describe_outputs(
     result: Any, tensors: list[Tensor], names: Sequence[str] | None = None
 ) -> tuple[Any, list[TensorSpec]]:
-    """Structure of a model's result, with a slot for each tensor, and the shapes and dtypes of these."""
+    """Structure of a model's result, with a slot for each tensor, and the shapes and dtypes of these.
+
+    Parameters
+    ----------
+    result
+        Tensors, or dicts, lists and tuples of them.
+    tensors : list of Tensor
+        Those of the result, in order.
+    names : sequence of str, optional
+        Of the outputs; by their places in the result unless given.
+    """
     labels: list[str] = []
 
     def walk(item: Any, label: str) -> Any:

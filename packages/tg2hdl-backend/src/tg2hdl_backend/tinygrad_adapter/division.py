@@ -20,6 +20,12 @@ ops.python_alu.setdefault(Ops.FDIV, _ieee_division)
 
 
 def quotient(a: Tensor, b: Tensor) -> Tensor:
-    """Quotient rounded once; tinygrad's own ``/`` rounds the reciprocal first."""
+    """Quotient rounded once; tinygrad's own ``/`` rounds the reciprocal first.
+
+    Parameters
+    ----------
+    a, b : Tensor
+        Floats that broadcast.
+    """
     a, b = a._broadcasted(b)
     return Tensor(a.uop.alu(Ops.FDIV, b.uop))

@@ -59,7 +59,15 @@ class HostProgram(ABC):
 
     @abstractmethod
     def run(self, buffers: Sequence[memoryview], values: Sequence[int]) -> float:
-        """Run once on the buffers and the values of the variables; returns the time (s)."""
+        """Run once on the buffers and the values of the variables; returns the time (s).
+
+        Parameters
+        ----------
+        buffers : sequence of memoryview
+            By slot; those that the program writes are changed.
+        values : sequence of int
+            Of the variables, in the order of the program.
+        """
 
     def __call__(
         self,

@@ -132,6 +132,12 @@ def stored(tensor: Tensor, device: str = "PYTHON") -> Tensor:
 
     tinygrad computes a tensor of bare constants, such as ``Tensor(0.5)``, on its CPU device, which needs clang; here
     it is computed on `device`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+    device : str, default "PYTHON"
+        For a tensor without one.
     """
     known = strong(tensor)
     return known.clone(device) if known.uop.device is None else known
@@ -176,6 +182,12 @@ def _has_contents(uop: UOp) -> bool:
 def spec_of(name: str, example: Any) -> TensorSpec:
     """Shape and dtype of an example input: a tensor, an array or anything that numpy accepts.
 
+    Parameters
+    ----------
+    name : str
+        Of the input.
+    example
+
     Raises
     ------
     InputError
@@ -209,6 +221,12 @@ def spec_of(name: str, example: Any) -> TensorSpec:
 
 def check_arity(model: Callable[..., Any], examples: Sequence[Any]) -> tuple[str, ...]:
     """Names of the positional parameters that the examples fill.
+
+    Parameters
+    ----------
+    model : callable
+    examples : sequence
+        One for each input.
 
     Raises
     ------

@@ -74,7 +74,14 @@ class ProgramBuilder:
         self.view_names: dict[View, str] = {}
 
     def add_input(self, uop: UOp, spec: TensorSpec) -> None:
-        """Declare the memory of a model input."""
+        """Declare the memory of a model input.
+
+        Parameters
+        ----------
+        uop : UOp
+            Buffer of tinygrad.
+        spec : TensorSpec
+        """
         self.memories[self.view(uop).key].input = spec
 
     def name_weights(self, names: Mapping[str, UOp]) -> None:
@@ -89,7 +96,15 @@ class ProgramBuilder:
                     memory.name = name
 
     def add_calls(self, calls: Iterable[UOp], once: int = 0) -> None:
-        """Add kernels and copies in execution order; the first `once` of them are made only before the first run."""
+        """Add kernels and copies in execution order; the first `once` of them are made only before the first run.
+
+        Parameters
+        ----------
+        calls : iterable of UOp
+            Kernels, copies and views, as tinygrad schedules them.
+        once : int, default 0
+            How many of the first run once only.
+        """
         for number, call in enumerate(calls):
             before = len(self.steps)
             ast, arguments = call.src[0], get_call_arg_uops(call)
@@ -262,7 +277,17 @@ class ProgramBuilder:
         return tuple(results)
 
     def kernel(self, step: Step, views: Sequence[View], source: str) -> KernelIR:
-        """Kernel IR whose buffers are as deep as the program's."""
+        """Kernel IR whose buffers are as deep as the program's.
+
+        Parameters
+        ----------
+        step : Step
+            Kernel or copy.
+        views : sequence of View
+            Memory of each slot.
+        source : str
+            Layer or line of the model, for messages.
+        """
         if not step.uops:
             destination, origin = views
             start = origin.offset if self.shared(origin) else 0
@@ -279,7 +304,16 @@ class ProgramBuilder:
         )
 
     def meta(self, slot: int, view: View, is_output: bool) -> BufferMeta:
-        """Kernel's descriptor of a view."""
+        """Kernel's descriptor of a view.
+
+        Parameters
+        ----------
+        slot : int
+            Of the kernel.
+        view : View
+            Memory in it.
+        is_output : bool
+        """
         buffer = self.buffers[self.buffer_of(view)]
         return BufferMeta(slot, buffer.depth, buffer.dtype, is_output, buffer.name)
 
@@ -332,7 +366,19 @@ class ProgramBuilder:
 def copy_kernel(
     destination: BufferMeta, source: BufferMeta, dtype: DType, write_offset: int, read_offset: int, size: int
 ) -> KernelIR:
-    """Kernel that copies `size` elements of type `dtype` from slot 1 to slot 0."""
+    """Kernel that copies `size` elements of type `dtype` from slot 1 to slot 0.
+
+    Parameters
+    ----------
+    destination, source : BufferMeta
+        Slots 0 and 1.
+    dtype : DType
+        Of the elements that are copied.
+    write_offset, read_offset : int
+        In elements of the two buffers.
+    size : int
+        Elements.
+    """
     counter = IRCounter(size, 0, 0)
     items: list[IRItem] = []
 

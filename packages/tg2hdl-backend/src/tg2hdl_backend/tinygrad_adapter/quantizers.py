@@ -67,14 +67,36 @@ _DECLARED: WeakKeyDictionary[UOp, Declaration] = WeakKeyDictionary()
 
 
 def declare_codes(result: Tensor, source: Tensor, quantizer: Quantizer, label: str = "") -> Tensor:
-    """`result`, known to be the codes of `source`."""
+    """`result`, known to be the codes of `source`.
+
+    Parameters
+    ----------
+    result : Tensor
+        Tensor to declare.
+    source : Tensor
+        Tensor that it is made of.
+    quantizer : Quantizer
+    label : str, optional
+        Name for messages.
+    """
     if result.uop is not source.uop:
         _DECLARED[result.uop] = Declaration("quantize", source.uop, quantizer, label)
     return result
 
 
 def declare_values(result: Tensor, source: Tensor, quantizer: Quantizer, label: str = "") -> Tensor:
-    """`result`, known to be the numbers that the codes `source` stand for."""
+    """`result`, known to be the numbers that the codes `source` stand for.
+
+    Parameters
+    ----------
+    result : Tensor
+        Tensor to declare.
+    source : Tensor
+        Tensor that it is made of.
+    quantizer : Quantizer
+    label : str, optional
+        Name for messages.
+    """
     if result.uop is not source.uop:
         _DECLARED[result.uop] = Declaration("dequantize", source.uop, quantizer, label)
     return result

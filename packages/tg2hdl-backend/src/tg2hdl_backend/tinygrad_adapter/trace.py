@@ -70,7 +70,15 @@ class Trace:
     origins: Origins = field(default_factory=Origins)
 
     def add_linear(self, linear: UOp, var_vals: dict[str, int]) -> None:
-        """Called by tinygrad with the kernels of each realization."""
+        """Called by tinygrad with the kernels of each realization.
+
+        Parameters
+        ----------
+        linear : UOp
+            Schedule of tinygrad.
+        var_vals : dict of str to int
+            Values of bound Variables by name.
+        """
         for call in linear.src:
             self.calls.extend(call.src if call.op is Ops.LINEAR else (call,))
         self.var_vals.update(var_vals)
@@ -78,6 +86,13 @@ class Trace:
 
 def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Trace:
     """Run `model` on empty tensors of the given shapes and collect the kernels.
+
+    Parameters
+    ----------
+    model : callable
+        Function of tensors.
+    examples : sequence of TensorSpec or UOp
+        Shapes and types, or bound Variables.
 
     Raises
     ------
@@ -227,6 +242,12 @@ def plain_function(model: Any) -> Any:
 
 def called_function(model: Any, example_inputs: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
     """The function of a model and the names of its arguments.
+
+    Parameters
+    ----------
+    model
+        Function, or object with ``__call__``.
+    example_inputs : sequence
 
     Raises
     ------

@@ -29,7 +29,14 @@ class IntegerBuilder(GraphBuilder):
         return integer_bounds(self.nodes, self._bounds, number)
 
     def set_bounds(self, number: int, low: int, high: int) -> int:
-        """The node, with bounds that are proven by how it was made."""
+        """The node, with bounds that are proven by how it was made.
+
+        Parameters
+        ----------
+        number : int
+        low, high : int
+            Smallest and largest value.
+        """
         self._bounds[number] = (low, high)
         return number
 
@@ -43,21 +50,55 @@ class IntegerBuilder(GraphBuilder):
         return self.const(np.broadcast_to(array, node.shape), moved.dtype, moved.label)
 
     def value(self, number: int, scale: npt.ArrayLike) -> Value:
-        """A node with the value of a step."""
+        """A node with the value of a step.
+
+        Parameters
+        ----------
+        number : int
+        scale : array_like
+            Of a step; it broadcasts to the node.
+        """
         low, high = self.bounds(number)
         return Value(number, np.asarray(scale, np.float64), low, high)
 
     def product(self, a: Value, b: Value, dtype: DType) -> int:
-        """Products of integers in a type."""
+        """Products of integers in a type.
+
+        Parameters
+        ----------
+        a : Value
+        b : Value
+        dtype : DType
+            Holds all products.
+        """
         return self.elementwise("MUL", self.cast(a.node, dtype), self.cast(b.node, dtype), dtype=dtype)
 
     def summed(self, number: int, shape: tuple[int, ...], axes: tuple[int, ...], label: str) -> int:
-        """Sums over axes of a node that broadcasts against a shape."""
+        """Sums over axes of a node that broadcasts against a shape.
+
+        Parameters
+        ----------
+        number : int
+        shape : tuple of int
+            To which the node broadcasts.
+        axes : tuple of int
+        label : str
+            Name for messages.
+        """
         dtype = self.nodes[number].dtype
         return self.reduce("sum", self.spread(number, shape), axes, dtype, label)
 
     def added(self, number: int, constant: npt.NDArray[Any], dtype: DType) -> int:
-        """A node of a type plus a constant."""
+        """A node of a type plus a constant.
+
+        Parameters
+        ----------
+        number : int
+        constant : ndarray
+            Broadcasts against the node.
+        dtype : DType
+            Of the node.
+        """
         if not np.any(constant):
             return number
         return self.elementwise("ADD", number, self.const(compact(constant), dtype), dtype=dtype)
@@ -68,7 +109,15 @@ class IntegerBuilder(GraphBuilder):
         constant: npt.NDArray[np.int64],
         dtype: DType,
     ) -> int:
-        """Sum of nodes times factors, and a constant, in a type that holds all partial sums."""
+        """Sum of nodes times factors, and a constant, in a type that holds all partial sums.
+
+        Parameters
+        ----------
+        terms : sequence of (int, ndarray)
+            Node and factor of each.
+        constant : ndarray
+        dtype : DType
+        """
         total = None
         for node, factor in terms:
             made = self.cast(node, dtype)
@@ -82,7 +131,14 @@ class IntegerBuilder(GraphBuilder):
         return self.added(total, constant, dtype)
 
     def shifted(self, number: int, shift: npt.ArrayLike) -> int:
-        """A right shift."""
+        """A right shift.
+
+        Parameters
+        ----------
+        number : int
+        shift : array_like
+            In bits; it broadcasts to the node.
+        """
         dtype = self.nodes[number].dtype
         return (
             self.elementwise("SHR", number, self.const(shift, dtype), dtype=dtype)
@@ -93,14 +149,34 @@ class IntegerBuilder(GraphBuilder):
     def stepped(
         self, term: Value, found: Staircase, constant: npt.NDArray[np.int64], where: str
     ) -> tuple[int, int]:
-        """``(term * factor + constant) >> shift``, and its largest magnitude."""
+        """``(term * factor + constant) >> shift``, and its largest magnitude.
+
+        Parameters
+        ----------
+        term : Value
+        found : Staircase
+            Factor and shift.
+        constant : ndarray
+            Added before the shift.
+        where : str
+            Layer, for the error.
+        """
         reach = term.reach * int(np.abs(found.factor).max()) + int(np.abs(constant).max())
         dtype = self.fitting(-reach, reach, where, 32)
         number = self.combined([(term.node, found.factor)], constant, dtype)
         return self.shifted(number, found.shift), (reach >> found.shift) + 1
 
     def clipped(self, number: int, low: int, high: int, reach: int) -> int:
-        """Saturate, where the reach of the integers asks for it."""
+        """Saturate, where the reach of the integers asks for it.
+
+        Parameters
+        ----------
+        number : int
+        low, high : int
+            Smallest and largest result.
+        reach : int
+            Largest magnitude of the integers.
+        """
         dtype = self.nodes[number].dtype
         if low > -reach:
             number = self.elementwise("MAX", number, self.const(low, dtype), dtype=dtype)
@@ -111,13 +187,35 @@ class IntegerBuilder(GraphBuilder):
         return number
 
     def finished(self, number: int, shape: tuple[int, ...], low: int, high: int) -> int:
-        """Codes in their type and shape."""
+        """Codes in their type and shape.
+
+        Parameters
+        ----------
+        number : int
+        shape : tuple of int
+            To which the node broadcasts.
+        low, high : int
+            Smallest and largest code.
+        """
         return self.set_bounds(self.spread(self.cast(number, code_type(low, high)), shape), low, high)
 
     def looked_up(
         self, index: Value, codes: npt.NDArray[np.int64], bounds: Bounds, name: str, label: str
     ) -> int:
-        """Codes by integers; `codes` begins with that of the smallest integer."""
+        """Codes by integers; `codes` begins with that of the smallest integer.
+
+        Parameters
+        ----------
+        index : Value
+            Integers.
+        codes : ndarray
+        bounds : Bounds
+            Smallest and largest code.
+        name : str
+            Of the table.
+        label : str
+            Of the node, for messages.
+        """
         dtype = code_type(*bounds)
         table = self.const(codes, dtype, f"{name}.table")
         place = self.added(self.cast(index.node, DType.INT32), np.asarray(-index.low), DType.INT32)
@@ -126,6 +224,15 @@ class IntegerBuilder(GraphBuilder):
 
     def fitting(self, low: int, high: int, where: str, narrowest: int = 8) -> DType:
         """Integer type for bounds.
+
+        Parameters
+        ----------
+        low, high : int
+            Both are included.
+        where : str
+            Layer, for the error.
+        narrowest : int, default 8
+            Fewest bits.
 
         Raises
         ------
@@ -142,7 +249,18 @@ class IntegerBuilder(GraphBuilder):
         return dtype
 
     def plus(self, number: int, added: npt.NDArray[np.int64], where: str, narrowest: int = 8) -> int:
-        """A node plus constants, in a type that holds all sums."""
+        """A node plus constants, in a type that holds all sums.
+
+        Parameters
+        ----------
+        number : int
+        added : ndarray
+            Broadcasts against the node.
+        where : str
+            Layer, for the error.
+        narrowest : int, default 8
+            Fewest bits of the result.
+        """
         if not np.any(added):
             return number
         low, high = self.bounds(number)

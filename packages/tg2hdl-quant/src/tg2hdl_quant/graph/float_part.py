@@ -77,7 +77,23 @@ class FloatPart:
         return Value(self.node(number), np.ones(()), 0, 0)
 
     def quantized(self, source: int, q: Quantizer, dtype: DType, name: str) -> int:
-        """Codes by float arithmetic: a division, a rounding, a saturation."""
+        """Codes by float arithmetic: a division, a rounding, a saturation.
+
+        Parameters
+        ----------
+        source : int
+            Number of the node in the model's graph.
+        q : Quantizer
+        dtype : DType
+            Of the codes.
+        name : str
+            Layer.
+
+        Raises
+        ------
+        UnsupportedError
+            For a rounding without a float form.
+        """
         self._named(name)
         build = self._builder
         number = self.node(source)

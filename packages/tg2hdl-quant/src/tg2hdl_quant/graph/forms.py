@@ -28,7 +28,18 @@ _MOST_ROWS = 1 << 12
 def by_table(
     builder: IntegerBuilder, index: Value, codes: Array, low: int, high: int, name: str
 ) -> tuple[int, Requantization]:
-    """Codes looked up by integers; `codes` begins with that of the smallest integer."""
+    """Codes looked up by integers; `codes` begins with that of the smallest integer.
+
+    Parameters
+    ----------
+    builder : IntegerBuilder
+    index : Value
+    codes : ndarray
+    low, high : int
+        Smallest and largest code.
+    name : str
+        Layer.
+    """
     made = builder.looked_up(index, codes, (low, high), name, name)
     return made, Requantization(name, "table", (index.high - index.low).bit_length(), 0.0)
 
@@ -100,7 +111,20 @@ def _by_product(
 def with_zero(
     builder: IntegerBuilder, made: tuple[int, int], low: int, high: int, zero: int, where: str
 ) -> int:
-    """Rounded steps and their reach, saturated, plus the zero point: codes from low to high."""
+    """Rounded steps and their reach, saturated, plus the zero point: codes from low to high.
+
+    Parameters
+    ----------
+    builder : IntegerBuilder
+    made : (int, int)
+        Node of the steps, and their largest magnitude.
+    low, high : int
+        Smallest and largest code.
+    zero : int
+        Zero point.
+    where : str
+        Layer, for the error.
+    """
     number = builder.clipped(made[0], low - zero, high - zero, made[1])
     return builder.plus(builder.set_bounds(number, low - zero, high - zero), np.array(zero), where)
 
@@ -138,6 +162,18 @@ def by_codes(
 def by_staircase(
     builder: IntegerBuilder, term: Value, found: Staircase, zero: int, low: int, high: int
 ) -> tuple[int, int]:
-    """``clip((term * factor + added) >> shift + zero)``, and the bits of the factor."""
+    """``clip((term * factor + added) >> shift + zero)``, and the bits of the factor.
+
+    Parameters
+    ----------
+    builder : IntegerBuilder
+    term : Value
+        Integers.
+    found : Staircase
+    zero : int
+        Zero point.
+    low, high : int
+        Smallest and largest code.
+    """
     number, reach = builder.stepped(term, found, found.above + (zero << found.shift), "a layer")
     return builder.clipped(number, low, high, reach), int(np.abs(found.factor).max()).bit_length()

@@ -43,7 +43,14 @@ class ScalarFunction:
 
 
 def find_function(graph: TensorGraph, number: int) -> ScalarFunction | None:
-    """The deepest node that `number` is a nonlinear function of, element by element; None without one."""
+    """The deepest node that `number` is a nonlinear function of, element by element; None without one.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+    number : int
+        Of the node.
+    """
     node = graph.nodes[number]
     if node.op not in ELEMENTWISE or not node.dtype.is_float:
         return None

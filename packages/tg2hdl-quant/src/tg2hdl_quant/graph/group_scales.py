@@ -61,7 +61,23 @@ def summed_by_group(
     factors: Array,
     label: str,
 ) -> int:
-    """Sum of products over an axis: that of each group, times its factor."""
+    """Sum of products over an axis: that of each group, times its factor.
+
+    Parameters
+    ----------
+    builder : IntegerBuilder
+    product : int
+        Number of the node; it broadcasts to `shape`.
+    shape : tuple of int
+    axis : int
+        That is summed.
+    size : int
+        Products of a group; it divides the axis.
+    factors : ndarray
+        Of each product, equal in a group.
+    label : str
+        Name for messages.
+    """
     dtype = builder.nodes[product].dtype
     split = (*shape[:axis], shape[axis] // size, size, *shape[axis + 1 :])
     parts = builder.add("reshape", (builder.spread(product, shape),), split, dtype)

@@ -74,6 +74,15 @@ class Rounding:
 def check_roundings(graph: TensorGraph, integer: TensorGraph, roundings: Sequence[Rounding]) -> None:
     """Compare the codes of the sums on both sides of every tie.
 
+    Parameters
+    ----------
+    graph : TensorGraph
+        In float, with the file's quantizers.
+    integer : TensorGraph
+        The graph that was made of it.
+    roundings : sequence of Rounding
+        Those of each layer.
+
     Raises
     ------
     ValidationError

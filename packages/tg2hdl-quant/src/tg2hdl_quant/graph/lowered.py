@@ -61,7 +61,18 @@ class Lowered:
         outputs: tuple[Value, ...],
         in_float: Sequence[str],
     ) -> Lowered:
-        """The nodes of a builder with the borders of the float graph."""
+        """The nodes of a builder with the borders of the float graph.
+
+        Parameters
+        ----------
+        graph : TensorGraph
+            In float.
+        builder : GraphBuilder
+        inputs, outputs : tuple of Value
+            Integers in place of the graph's.
+        in_float : sequence of str
+            Names of nodes that are computed in float.
+        """
         made, read = (tuple(v.node for v in border) for border in (outputs, inputs))
         integer = replace(graph, nodes=tuple(builder.nodes), inputs=read, outputs=made)
         return cls(integer, inputs, outputs, tuple(in_float))
@@ -69,6 +80,15 @@ class Lowered:
 
 def quantize_border(graph: TensorGraph, value: Value, number: int, x: npt.ArrayLike) -> Array:
     """Integers of float inputs: divided in float32, rounded half to even; integers of the input's type as they are.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+    value : Value
+    number : int
+        Of the input, for the error.
+    x : array_like
+        Floats, or codes of the input's type.
 
     Raises
     ------

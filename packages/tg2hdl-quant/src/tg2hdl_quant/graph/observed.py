@@ -115,6 +115,14 @@ def is_certain(operations: set[str], values: npt.NDArray[Any], quantizer: Quanti
 
     Sums, products and the like are rounded correctly by all; of a function such as a sigmoid the last bits differ,
     which only a value next to a tie shows.
+
+    Parameters
+    ----------
+    operations : set of str
+        Names of those between dequantizers and quantizer.
+    values : ndarray
+        In float32, before the quantizer.
+    quantizer : Quantizer
     """
     if operations <= _ROUNDED_CORRECTLY:
         return True
@@ -133,14 +141,33 @@ def constants(graph: TensorGraph) -> list[bool]:
 
 
 def evaluated(graph: TensorGraph, base: int, values: npt.NDArray[Any], wanted: int) -> npt.NDArray[Any]:
-    """A node for values of another one, whose first axis counts cases."""
+    """A node for values of another one, whose first axis counts cases.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+    base : int
+        Number of the node that has the values.
+    values : ndarray
+    wanted : int
+        Number of the node to compute.
+    """
     nodes = list(graph.nodes[: wanted + 1])
     nodes[base] = TensorNode("input", (), 0, nodes[base].shape, nodes[base].dtype)
     return evaluate_nodes(replace(graph, nodes=tuple(nodes)), [values], [wanted])[wanted]
 
 
 def below(graph: TensorGraph, number: int, ends: Collection[int] | None = None) -> list[int]:
-    """A node and all that it is made of, down to some nodes, or to dequantizers; operands first."""
+    """A node and all that it is made of, down to some nodes, or to dequantizers; operands first.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+    number : int
+        Of the node.
+    ends : collection of int, optional
+        Nodes that are not followed; dequantizers unless given.
+    """
     found: set[int] = set()
     stack = [number]
     while stack:

@@ -30,7 +30,17 @@ _BITS = 26
 
 
 def rounded_product(total: Array, multiplier: Array, offset: float = 0.0) -> Array:
-    """Results of ONNX Runtime for int32 sums, before it adds the zero point and clips."""
+    """Results of ONNX Runtime for int32 sums, before it adds the zero point and clips.
+
+    Parameters
+    ----------
+    total : ndarray
+        int32.
+    multiplier : ndarray
+        float32, for all or for each channel.
+    offset : float, default 0.0
+        Added before the rounding.
+    """
     products = total.astype(np.float32) * np.asarray(multiplier, np.float32)
     return np.asarray(np.rint(products + np.float32(offset)))
 
@@ -112,6 +122,18 @@ def by_float32_product(
     builder: GraphBuilder, total: Sum, scale: float, limit: int, where: str
 ) -> tuple[int, int]:
     """Node with the rounded product, and its reach; right for all results up to `limit`, and beyond it beyond `limit`.
+
+    Parameters
+    ----------
+    builder : GraphBuilder
+    total : Sum
+        With one term.
+    scale : float
+        Of the codes.
+    limit : int
+        Largest magnitude of a result that is not saturated.
+    where : str
+        Layer, for the error.
 
     Raises
     ------

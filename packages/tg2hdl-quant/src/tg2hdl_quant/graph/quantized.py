@@ -54,13 +54,28 @@ class QuantizedGraph:
     output_types: tuple[DType, ...]
 
     def quantize_input(self, number: int, x: npt.ArrayLike) -> Array:
-        """Integers of an input: rounded half to even, clipped."""
+        """Integers of an input: rounded half to even, clipped.
+
+        Parameters
+        ----------
+        number : int
+            Of the input.
+        x : array_like
+            In float, or codes.
+        """
         return quantize_border(self.graph, self.inputs[number], number, x)
 
     def dequantize(self, number: int, integers: npt.ArrayLike) -> Array:
         """Values of an output in the type of the quantized model; the values do not change.
 
         Integers of the model, such as class numbers, stay integers.
+
+        Parameters
+        ----------
+        number : int
+            Of the output.
+        integers : array_like
+            Of the output's shape.
         """
         value, declared = self.outputs[number], self.output_types[number]
         codes = np.asarray(integers)

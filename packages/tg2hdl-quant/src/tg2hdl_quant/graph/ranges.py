@@ -51,6 +51,16 @@ def observe(
 ) -> dict[int, Observed]:
     """Values of some nodes on the samples; infinities, which masks write, are left out.
 
+    Parameters
+    ----------
+    graph : TensorGraph
+    samples : sequence of ndarray
+        One array for each input; the first axis counts samples.
+    wanted : iterable of int
+        Numbers of the nodes.
+    seed : int
+        Of the choice of values that are kept.
+
     Raises
     ------
     InputError
@@ -104,7 +114,16 @@ def observe(
 def means(
     graph: TensorGraph, samples: Sequence[npt.NDArray[Any]], wanted: Iterable[int]
 ) -> dict[int, npt.NDArray[np.float64]]:
-    """Mean of each element of some nodes over the samples."""
+    """Mean of each element of some nodes over the samples.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+    samples : sequence of ndarray
+        One array for each input; the first axis counts samples.
+    wanted : iterable of int
+        Numbers of the nodes.
+    """
     wanted = tuple(wanted)
     totals: dict[int, Any] = dict.fromkeys(wanted, 0.0)
     count = len(samples[0])
@@ -142,6 +161,14 @@ def calibration_method(name: str) -> Callable[[Observed, int], tuple[float, floa
 
 def registered_method(field: str, name: str, message: str) -> QuantizerDef:
     """The registered `QuantizerDef` of a name that has a field.
+
+    Parameters
+    ----------
+    field : str
+        Of `QuantizerDef`, such as ``"calibrate"``.
+    name : str
+    message : str
+        Of the error.
 
     Raises
     ------

@@ -157,7 +157,23 @@ def measure(
     options: QuantizeOptions,
     observed: dict[int, Observed],
 ) -> QuantizationReport:
-    """Compare the integer graph with the float one on the samples."""
+    """Compare the integer graph with the float one on the samples.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+        In float, as the model has it.
+    simple : TensorGraph
+        In canonical form, whose nodes the lowering names.
+    lowered : Lowered
+    samples : list of ndarray
+        One array for each input; the first axis counts samples.
+    labels : ndarray or None
+        Class of each sample.
+    options : QuantizeOptions
+    observed : dict of int to Observed
+        Values of nodes of `simple`.
+    """
     chosen = np.linspace(0, len(samples[0]) - 1, min(_MEASURED, len(samples[0]))).astype(int)
     inputs = [s[chosen] for s in samples]
     integers = [

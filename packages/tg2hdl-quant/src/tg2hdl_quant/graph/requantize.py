@@ -117,7 +117,20 @@ def codes_of_sums(rounding: RoundingDef) -> Callable[[Array, Any], Array]:
 def float32_product(
     builder: IntegerBuilder, total: Sum, scale: float, low: int, high: int, where: str
 ) -> tuple[int, int] | None:
-    """ONNX Runtime's product in float32; where a shift gives the same, None."""
+    """ONNX Runtime's product in float32; where a shift gives the same, None.
+
+    Parameters
+    ----------
+    builder : IntegerBuilder
+    total : Sum
+        With one term.
+    scale : float
+        Of the codes.
+    low, high : int
+        Smallest and largest code, less the zero point.
+    where : str
+        Layer, for the error.
+    """
     if _shift_amounts(total, scale) is not None:
         return None
     fitted = _by_staircase(builder, total, scale, low, high, rounded_product, where)
@@ -175,6 +188,18 @@ def doubling_product(
     """TensorFlow Lite's MultiplyByQuantizedMultiplier: a 31-bit multiplier, and two roundings.
 
     The doubling high product rounds halves up, the shift after it rounds them away from zero.
+
+    Parameters
+    ----------
+    builder : IntegerBuilder
+    total : Sum
+        With one term.
+    scale : float
+        Of the codes.
+    low, high : int
+        Smallest and largest code, less the zero point.
+    where : str
+        Layer, for the error.
     """
     term = total.terms[0]
     factor, right = _doubling_multipliers(term.scale / scale)
@@ -203,7 +228,15 @@ def _doubling_multipliers(ratio: Array) -> tuple[Array, Array]:
 
 
 def doubling_codes(sums: Array, multiplier: Array) -> Array:
-    """`doubling_product` in numpy."""
+    """`doubling_product` in numpy.
+
+    Parameters
+    ----------
+    sums : ndarray
+        Integers.
+    multiplier : ndarray
+        Scale of the sums by that of the codes.
+    """
     factor, right = _doubling_multipliers(multiplier)
     return half_away_shift(high_product(sums, factor), right)
 

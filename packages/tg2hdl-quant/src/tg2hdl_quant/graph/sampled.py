@@ -45,6 +45,13 @@ class SampledValues:
     def at(self, number: int, index: Array) -> Array:
         """Elements of a node by their flat indices, of shape ``(samples, indices)``.
 
+        Parameters
+        ----------
+        number : int
+            Of the node.
+        index : ndarray
+            Flat indices.
+
         Raises
         ------
         TooMuch
@@ -145,7 +152,16 @@ def _broadcast(axes: Sequence[Array], shape: tuple[int, ...], like: Array) -> Ar
 
 
 def picked(array: Array, shape: tuple[int, ...], index: Array) -> Array:
-    """Elements of an array that broadcasts to a shape."""
+    """Elements of an array that broadcasts to a shape.
+
+    Parameters
+    ----------
+    array : ndarray
+    shape : tuple of int
+        To which the array broadcasts.
+    index : ndarray
+        Flat indices in this shape.
+    """
     if array.shape == shape:
         return np.asarray(array.reshape(-1)[index])
     return np.asarray(array.reshape(-1)[_broadcast(_unravelled(index, shape), array.shape, index)])

@@ -84,7 +84,19 @@ class ChosenScales:
     def symmetric(
         self, number: int, bits: int, unsigned: bool, at_least: float = 0.0
     ) -> tuple[float, int, int]:
-        """Scale of a node and the bounds of its integers."""
+        """Scale of a node and the bounds of its integers.
+
+        Parameters
+        ----------
+        number : int
+            Of the node.
+        bits : int
+            Of the codes.
+        unsigned : bool
+            Whether there are no negative values.
+        at_least : float, default 0.0
+            Smallest bound of the range.
+        """
         observed = self._observed[number]
         # Unsigned operands of 16 bits would take 32 in memory.
         unsigned_bits = min(bits, 15) if self._options.bits == 16 else bits
@@ -119,7 +131,15 @@ class ChosenScales:
         return np.asarray(registry().call(self._equalize, "equalize", activations, weights))
 
     def affine(self, number: int, bits: int) -> tuple[Array, Array, int]:
-        """Scale, value of code 0, and the largest code: the codes span the range of the samples, and zero has one."""
+        """Scale, value of code 0, and the largest code: the codes span the range of the samples, and zero has one.
+
+        Parameters
+        ----------
+        number : int
+            Of the node.
+        bits : int
+            Of the codes.
+        """
         observed = self._observed[number]
         smallest, largest = self._range_of(observed, bits)
         smallest, largest = min(smallest, 0.0), max(largest, 0.0)
@@ -204,7 +224,15 @@ _APART = 8
 
 
 def has_feature_scales(plan: Plan, observed: Observed, number: int) -> bool:
-    """Whether the features of an input get scales of their own, which the weights that read them take up."""
+    """Whether the features of an input get scales of their own, which the weights that read them take up.
+
+    Parameters
+    ----------
+    plan : Plan
+    observed : Observed
+    number : int
+        Of the input's node.
+    """
     shape = plan.graph.nodes[number].shape
     if len(shape) != 2 or shape[0] != 1 or observed.lows is None:
         return False

@@ -48,7 +48,14 @@ def prune(graph: TensorGraph) -> TensorGraph:
 
 
 def contraction_operands(graph: TensorGraph, number: int) -> tuple[int, int] | None:
-    """Operands of the product that a sum adds up; None for other nodes."""
+    """Operands of the product that a sum adds up; None for other nodes.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+    number : int
+        Of the node.
+    """
     node = graph.nodes[number]
     if node.op != "sum" or not node.dtype.is_float:
         return None

@@ -78,7 +78,14 @@ class Sum:
 
     @classmethod
     def of(cls, term: Value, shape: tuple[int, ...]) -> Sum:
-        """One term."""
+        """One term.
+
+        Parameters
+        ----------
+        term : Value
+        shape : tuple of int
+            To which the term broadcasts.
+        """
         return cls((term,), np.zeros(()), shape)
 
     def whole_steps(self) -> npt.NDArray[np.int64] | None:
@@ -93,7 +100,14 @@ class Sum:
         return np.asarray(whole, np.int64)
 
     def plus(self, other: Sum, shape: tuple[int, ...]) -> Sum:
-        """Sum of two sums."""
+        """Sum of two sums.
+
+        Parameters
+        ----------
+        other : Sum
+        shape : tuple of int
+            Of the result.
+        """
         return Sum(self.terms + other.terms, self.offset + other.offset, shape)
 
     def floats(self) -> str:
@@ -107,7 +121,14 @@ class Sum:
         return "sums" if term.floats and whole and is_power_of_two(term.scale) and reach < EXACT else ""
 
     def times(self, factor: Array, shape: tuple[int, ...]) -> Sum:
-        """Product with a constant."""
+        """Product with a constant.
+
+        Parameters
+        ----------
+        factor : ndarray
+        shape : tuple of int
+            Of the result.
+        """
         kept = is_power_of_two(factor)
         terms = tuple(
             Value(t.node, t.scale * factor, t.low, t.high, floats=t.floats if kept else "")
@@ -116,7 +137,14 @@ class Sum:
         return Sum(terms, self.offset * factor, shape)
 
     def moved(self, builder: GraphBuilder, node: TensorNode) -> Sum:
-        """The elements in another place."""
+        """The elements in another place.
+
+        Parameters
+        ----------
+        builder : GraphBuilder
+        node : TensorNode
+            The movement.
+        """
         terms = []
         for term in self.terms:
             scale = move_array(node, term.scale, self.shape, fill=None)
@@ -132,7 +160,15 @@ def is_power_of_two(array: Array) -> bool:
 
 
 def integer_type(low: int, high: int, narrowest: int = 8) -> DType | None:
-    """Smallest integer type with these bounds; None above 64 bits."""
+    """Smallest integer type with these bounds; None above 64 bits.
+
+    Parameters
+    ----------
+    low, high : int
+        Both are included.
+    narrowest : int, default 8
+        Fewest bits.
+    """
     for bits in (8, 16, 32, 64):
         if bits < narrowest:
             continue
@@ -144,14 +180,27 @@ def integer_type(low: int, high: int, narrowest: int = 8) -> DType | None:
 
 
 def code_type(low: int, high: int) -> DType:
-    """The narrowest type of codes."""
+    """The narrowest type of codes.
+
+    Parameters
+    ----------
+    low, high : int
+        Both are included; at most 64 bits.
+    """
     dtype = integer_type(low, high)
     assert dtype is not None
     return dtype
 
 
 def of_rank(array: Array, rank: int) -> Array:
-    """An array with axes of size 1 in front."""
+    """An array with axes of size 1 in front.
+
+    Parameters
+    ----------
+    array : ndarray
+    rank : int
+        At least that of the array.
+    """
     return array.reshape((1,) * (rank - array.ndim) + array.shape)
 
 
@@ -165,7 +214,19 @@ def compact(array: Array) -> Array:
 
 
 def move_array(node: TensorNode, array: Array, shape: tuple[int, ...], fill: float | None) -> Array:
-    """The result of a movement of a constant that broadcasts; `fill` is put around it, None repeats its edge."""
+    """The result of a movement of a constant that broadcasts; `fill` is put around it, None repeats its edge.
+
+    Parameters
+    ----------
+    node : TensorNode
+        The movement.
+    array : ndarray
+        Broadcasts to `shape`.
+    shape : tuple of int
+        Of the operand.
+    fill : float or None
+        Padding.
+    """
     if array.size == 1 and (fill is None or node.op != "pad" or not np.any(array)):
         return array.reshape(())
     full = np.broadcast_to(array, shape)

@@ -57,6 +57,25 @@ class WeightRounding:
     ) -> Array:
         """Codes of weights that are multiplied with ``operand / steps`` in a product of `shape`, summed over `axes`.
 
+        Parameters
+        ----------
+        weights : ndarray
+            In float.
+        scale : ndarray
+            Of the codes; it broadcasts.
+        limit : int
+            Largest magnitude of a code.
+        operand : int
+            Number of the node that is multiplied.
+        steps : ndarray
+            Scale of the operand.
+        shape : tuple of int
+            Of the product.
+        axes : tuple of int
+            That are summed.
+        where : str
+            Layer, for the error.
+
         Raises
         ------
         InputError
@@ -102,7 +121,15 @@ class WeightRounding:
 
 
 def times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
-    """Sum over `axes` of products of `shape`; an axis along which both repeat has size 1."""
+    """Sum over `axes` of products of `shape`; an axis along which both repeat has size 1.
+
+    Parameters
+    ----------
+    offset, weights : ndarray
+        Broadcast to `shape`.
+    shape : tuple of int
+    axes : tuple of int
+    """
     full = tuple(
         size if a in axes else max(offset.shape[a], weights.shape[a]) for a, size in enumerate(shape)
     )
@@ -110,7 +137,17 @@ def times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: t
 
 
 def lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...]) -> Array:
-    """The shift of each output channel's mean by rounding of the weights."""
+    """The shift of each output channel's mean by rounding of the weights.
+
+    Parameters
+    ----------
+    mean : ndarray
+        Of the operand, by element.
+    weights, rounded : ndarray
+        Before and after.
+    axes : tuple of int
+        That are summed.
+    """
     lost = (of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
     repeated = tuple(a for a in range(weights.ndim) if a not in axes and weights.shape[a] == 1)
     return np.asarray(np.squeeze(lost.mean(repeated, keepdims=True), axes))

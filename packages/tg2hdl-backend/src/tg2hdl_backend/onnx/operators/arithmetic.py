@@ -15,7 +15,15 @@ __all__ = ["constant", "divide", "scalar", "to_code", "wide"]
 
 
 def divide(a: Tensor, b: Tensor | float) -> Tensor:
-    """Quotient rounded once; tinygrad's own ``/`` rounds the reciprocal first."""
+    """Quotient rounded once; tinygrad's own ``/`` rounds the reciprocal first.
+
+    Parameters
+    ----------
+    a : Tensor
+        Floats that broadcast.
+    b : Tensor or float
+        Floats that broadcast.
+    """
     if not isinstance(b, Tensor):
         if abs(b).hex().startswith("0x1.0000000000000p"):
             return a / b
@@ -24,7 +32,16 @@ def divide(a: Tensor, b: Tensor | float) -> Tensor:
 
 
 def to_code(x: Tensor, zero_point: Tensor | int, dtype: Any) -> Tensor:
-    """Round half to even, add the zero point, saturate, and convert to an integer type; NaN becomes the smallest."""
+    """Round half to even, add the zero point, saturate, and convert to an integer type; NaN becomes the smallest.
+
+    Parameters
+    ----------
+    x : Tensor
+    zero_point : Tensor or int
+        In units of the result.
+    dtype
+        Integer type of tinygrad.
+    """
     rounded = x.round()
     if isinstance(zero_point, Tensor):
         zero_point = zero_point.cast(rounded.dtype)
@@ -35,7 +52,18 @@ def to_code(x: Tensor, zero_point: Tensor | int, dtype: Any) -> Tensor:
 
 
 def scalar(node: OnnxNode, position: int, value: Tensor | None, default: Any = 0) -> Any:
-    """Input `position` as a number where it is a known scalar; otherwise the tensor."""
+    """Input `position` as a number where it is a known scalar; otherwise the tensor.
+
+    Parameters
+    ----------
+    node : OnnxNode
+    position : int
+        Of the input.
+    value : Tensor or None
+        The input.
+    default : default 0
+        For an absent input.
+    """
     if value is None:
         return default
     known = node.known(position)
@@ -48,5 +76,12 @@ def wide(x: Tensor) -> Tensor:
 
 
 def constant(node: OnnxNode, array: Any) -> Tensor:
-    """Tensor of a table that is made from attributes."""
+    """Tensor of a table that is made from attributes.
+
+    Parameters
+    ----------
+    node : OnnxNode
+    array
+        Contents.
+    """
     return tensor_of(array, node.where)

@@ -28,7 +28,13 @@ def _from_table(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def qlinear_average_pool(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
-    """Mean of each window; the zero point is added before the rounding, as ONNX Runtime does."""
+    """Mean of each window; the zero point is added before the rounding, as ONNX Runtime does.
+
+    Parameters
+    ----------
+    node, x, *given
+        The node and its inputs, as ONNX Runtime defines `QLinearAveragePool`.
+    """
     y_scale, *y_zero = given[2:]
     zero = y_zero[0] if y_zero else None
     last = node.attribute("channels_last", 0)
@@ -43,7 +49,13 @@ def qlinear_average_pool(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
 
 
 def qlinear_softmax(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
-    """Softmax with powers from a table of 256, shifted so that the largest code has the last entry."""
+    """Softmax with powers from a table of 256, shifted so that the largest code has the last entry.
+
+    Parameters
+    ----------
+    node, x, *given
+        The node and its inputs, as ONNX Runtime defines `QLinearSoftmax`.
+    """
     y_zero = given[3] if len(given) > 3 else None
     x_scale, y_scale = node.known(1), node.known(3)
     if x_scale is None or y_scale is None:

@@ -63,7 +63,13 @@ def _code(node: OnnxNode, position: int, x: Tensor, scale: Tensor, zero: Tensor 
 
 
 def qlinear_add(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:
-    """Sum of dequantized codes, quantized again; of constants with the bits of ONNX Runtime."""
+    """Sum of dequantized codes, quantized again; of constants with the bits of ONNX Runtime.
+
+    Parameters
+    ----------
+    node, a, *rest
+        The node and its inputs, as ONNX Runtime defines `QLinearAdd`.
+    """
     known = [node.known(n) for n, x in enumerate((a, *rest)) if x is not None]
     if all(k is not None for k in known):
         return _constant_sum(node, len(rest) + 1)
@@ -88,7 +94,13 @@ def _constant_sum(node: OnnxNode, count: int) -> Tensor:
 
 
 def qlinear_mul(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:
-    """Product of codes; the zero point is added before the rounding, as ONNX Runtime does."""
+    """Product of codes; the zero point is added before the rounding, as ONNX Runtime does.
+
+    Parameters
+    ----------
+    node, a, *rest
+        The node and its inputs, as ONNX Runtime defines `QLinearMul`.
+    """
     a_scale, a_zero, b, b_scale, b_zero, scale, *zero = rest
     product = _shifted(a, scalar(node, 2, a_zero)) * _shifted(b, scalar(node, 5, b_zero))
     factor = _factor(node, (1, 4, 6), (a_scale, b_scale, scale), (-1,))
@@ -104,7 +116,13 @@ def qlinear_mul(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:
 
 
 def qgemm(node: OnnxNode, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, *rest: Any) -> Tensor:
-    """Gemm of codes with an int32 bias: requantized, or float without an output scale."""
+    """Gemm of codes with an int32 bias: requantized, or float without an output scale.
+
+    Parameters
+    ----------
+    node, a, a_scale, a_zero, b, *rest
+        The node and its inputs, as ONNX Runtime defines `QGemm`.
+    """
     b_scale, b_zero, bias, y_scale, y_zero, *_ = (*rest, None, None, None)
     if node.attribute("alpha", 1.0) != 1.0:
         raise node.unsupported("alpha other than 1", "fold it into a scale")
@@ -142,18 +160,36 @@ def _table(node: OnnxNode, x: Tensor, function: Callable[[Any], Any], given: tup
 
 
 def qlinear_sigmoid(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
-    """Sigmoid of codes from a table of 256."""
+    """Sigmoid of codes from a table of 256.
+
+    Parameters
+    ----------
+    node, x, *given
+        The node and its inputs, as ONNX Runtime defines `QLinearSigmoid`.
+    """
     return _table(node, x, lambda v: 1 / (1 + np.exp(-v)), given)
 
 
 def qlinear_leaky_relu(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
-    """Leaky ReLU of codes from a table of 256."""
+    """Leaky ReLU of codes from a table of 256.
+
+    Parameters
+    ----------
+    node, x, *given
+        The node and its inputs, as ONNX Runtime defines `QLinearLeakyRelu`.
+    """
     alpha = np.float32(node.attribute("alpha", 0.01))
     return _table(node, x, lambda v: np.where(v >= 0, v, alpha * v), given)
 
 
 def qlinear_global_average_pool(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
-    """Mean over the image, requantized by one factor."""
+    """Mean over the image, requantized by one factor.
+
+    Parameters
+    ----------
+    node, x, *given
+        The node and its inputs, as ONNX Runtime defines `QLinearGlobalAveragePool`.
+    """
     x_scale, x_zero, y_scale, y_zero = given
     axes = tuple(range(1, x.ndim - 1)) if node.attribute("channels_last", 0) else tuple(range(2, x.ndim))
     total = _shifted(x, scalar(node, 2, x_zero)).sum(axes, keepdim=True)
@@ -168,7 +204,13 @@ def qlinear_global_average_pool(node: OnnxNode, x: Tensor, *given: Any) -> Tenso
 
 
 def qlinear_concat(node: OnnxNode, y_scale: Tensor, y_zero: Tensor, *parts: Any) -> Tensor:
-    """Codes of several scales, joined in one."""
+    """Codes of several scales, joined in one.
+
+    Parameters
+    ----------
+    node, y_scale, y_zero, *parts
+        The node and its inputs, as ONNX Runtime defines `QLinearConcat`.
+    """
     joined = []
     for n in range(0, len(parts), 3):
         real = _real(node, n + 2, parts[n], parts[n + 1], parts[n + 2])
@@ -177,14 +219,26 @@ def qlinear_concat(node: OnnxNode, y_scale: Tensor, y_zero: Tensor, *parts: Any)
 
 
 def qlinear_where(node: OnnxNode, condition: Tensor, *given: Any) -> Tensor:
-    """Codes of two scales, chosen by a condition."""
+    """Codes of two scales, chosen by a condition.
+
+    Parameters
+    ----------
+    node, condition, *given
+        The node and its inputs, as ONNX Runtime defines `QLinearWhere`.
+    """
     x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = given
     one = _code(node, 7, _real(node, 1, x, x_scale, x_zero), scale, zero)
     return condition.where(one, _code(node, 7, _real(node, 4, y, y_scale, y_zero), scale, zero))
 
 
 def matmul_integer_to_float(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -> Tensor:
-    """Product of codes times both scales, in float."""
+    """Product of codes times both scales, in float.
+
+    Parameters
+    ----------
+    node, a, b, *given
+        The node and its inputs, as ONNX Runtime defines `MatMulIntegerToFloat`.
+    """
     a_scale, b_scale, a_zero, b_zero, bias = (*given, None, None, None)[:5]
     zeros = OnnxNode(
         node.op_type,
@@ -201,7 +255,13 @@ def matmul_integer_to_float(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -
 
 
 def dynamic_quantize_matmul(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -> Tensor:
-    """Product with codes of `a` whose scale is found from the data."""
+    """Product with codes of `a` whose scale is found from the data.
+
+    Parameters
+    ----------
+    node, a, b, *given
+        The node and its inputs, as ONNX Runtime defines `DynamicQuantizeMatMul`.
+    """
     b_scale, b_zero, bias = (*given, None, None)[:3]
     codes, scale, zero = dynamic_quantize_linear(node, a)
     total = _shifted(codes, zero).matmul(_shifted(b, scalar(node, 3, b_zero)), dtype=dtypes.int32)
@@ -210,13 +270,25 @@ def dynamic_quantize_matmul(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -
 
 
 def quick_gelu(node: OnnxNode, x: Tensor) -> Tensor:
-    """``x * sigmoid(alpha * x)``."""
+    """``x * sigmoid(alpha * x)``.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX Runtime defines `QuickGelu`.
+    """
     alpha: float = node.attribute("alpha", 1.702)
     return x * (x * alpha).sigmoid()
 
 
 def fused_matmul(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
-    """Matrix product of transposed factors, scaled."""
+    """Matrix product of transposed factors, scaled.
+
+    Parameters
+    ----------
+    node, a, b
+        The node and its inputs, as ONNX Runtime defines `FusedMatMul`.
+    """
     if node.attribute("transBatchA", 0) or node.attribute("transBatchB", 0):
         raise node.unsupported("transBatchA or transBatchB", "transpose the input")
     left = a.transpose(-2, -1) if node.attribute("transA", 0) else a
@@ -245,20 +317,38 @@ def _activated(node: OnnxNode, x: Tensor, prefix: str) -> Tensor:
 
 
 def fused_gemm(node: OnnxNode, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
-    """Gemm and an activation."""
+    """Gemm and an activation.
+
+    Parameters
+    ----------
+    node, a, b, c
+        The node and its inputs, as ONNX Runtime defines `FusedGemm`.
+    """
     return _activated(node, gemm(node, a, b, c), "activation_")
 
 
 def fused_conv(
     node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None = None, added: Tensor | None = None
 ) -> Tensor:
-    """Convolution, an addition and an activation."""
+    """Convolution, an addition and an activation.
+
+    Parameters
+    ----------
+    node, x, w, bias, added
+        The node and its inputs, as ONNX Runtime defines `FusedConv`.
+    """
     result = conv(node, x, w, bias)
     return _activated(node, result if added is None else result + added, "activation_")
 
 
 def matmul_n_bits(node: OnnxNode, a: Tensor, b: Tensor, scales: Tensor, *given: Any) -> Tensor:
-    """Product with weights of 2, 4 or 8 bits in blocks that have a scale, and perhaps a zero point, each."""
+    """Product with weights of 2, 4 or 8 bits in blocks that have a scale, and perhaps a zero point, each.
+
+    Parameters
+    ----------
+    node, a, b, scales, *given
+        The node and its inputs, as ONNX Runtime defines `MatMulNBits`.
+    """
     zeros, groups, bias = (*given, None, None, None)[:3]
     bits, size = node.attribute("bits", 4), node.attribute("block_size")
     rows, columns = node.attribute("N"), node.attribute("K")

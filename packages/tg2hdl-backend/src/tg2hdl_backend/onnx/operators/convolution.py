@@ -38,6 +38,15 @@ def window_padding(
 ) -> list[tuple[int, int]]:
     """Elements before and after each axis.
 
+    Parameters
+    ----------
+    node : OnnxNode
+        With the attributes ``auto_pad`` and ``pads``.
+    sizes : sequence of int
+        Elements of each axis of the image.
+    kernel, strides, dilations : sequence of int
+        Elements, for each axis.
+
     Raises
     ------
     UnsupportedError
@@ -65,7 +74,13 @@ def window_padding(
 
 
 def conv(node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Cross-correlation with padding, strides, dilations and groups."""
+    """Cross-correlation with padding, strides, dilations and groups.
+
+    Parameters
+    ----------
+    node, x, w, bias
+        The node and its inputs, as ONNX defines `Conv`.
+    """
     rank, dtype = w.ndim - 2, x.dtype
     strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
     padding = window_padding(node, sizes_of(x)[2:], sizes_of(w)[2:], strides, dilations)
@@ -80,12 +95,24 @@ def conv(node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Te
 
 
 def matmul(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
-    """Matrix product."""
+    """Matrix product.
+
+    Parameters
+    ----------
+    node, a, b
+        The node and its inputs, as ONNX defines `MatMul`.
+    """
     return wide(a).matmul(wide(b)).cast(a.dtype)
 
 
 def gemm(node: OnnxNode, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
-    """``alpha * A @ B + beta * C``."""
+    """``alpha * A @ B + beta * C``.
+
+    Parameters
+    ----------
+    node, a, b, c
+        The node and its inputs, as ONNX defines `Gemm`.
+    """
     left = wide(a).transpose(0, 1) if node.attribute("transA", 0) else wide(a)
     right = wide(b).transpose(0, 1) if node.attribute("transB", 0) else wide(b)
     result = left @ right
@@ -124,7 +151,15 @@ def _windows(node: OnnxNode, x: Tensor) -> _Windows:
 
 
 def check_padding(node: OnnxNode, x: Tensor) -> None:
-    """Refuse a pool as `window_padding` does."""
+    """Refuse a pool as `window_padding` does.
+
+    Parameters
+    ----------
+    node : OnnxNode
+        With the attributes of the windows.
+    x : Tensor
+        Image, channels first.
+    """
     kernel = node.attribute("kernel_shape")
     ones = [1] * len(kernel)
     strides, dilations = node.attribute("strides") or ones, node.attribute("dilations") or ones
@@ -132,7 +167,15 @@ def check_padding(node: OnnxNode, x: Tensor) -> None:
 
 
 def average_of_windows(node: OnnxNode, x: Tensor) -> Tensor:
-    """Mean of each window; padding counts only where it is asked for."""
+    """Mean of each window; padding counts only where it is asked for.
+
+    Parameters
+    ----------
+    node : OnnxNode
+        With the attributes of the windows.
+    x : Tensor
+        Image, channels first.
+    """
     windows, elements = _windows(node, x)
     total = windows.sum(tuple(range(2 - x.ndim, 0)))
     size = float(np.prod(node.attribute("kernel_shape")))
@@ -142,7 +185,13 @@ def average_of_windows(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def lp_pool(node: OnnxNode, x: Tensor) -> Tensor:
-    """The p-norm of each window."""
+    """The p-norm of each window.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `LpPool`.
+    """
     return _norm(_windows(node, x.abs()).tensor, node.attribute("p", 2), tuple(range(2 - x.ndim, 0)), False)
 
 
@@ -163,5 +212,11 @@ def _norm(x: Tensor, p: int, axes: tuple[int, ...], keepdim: bool) -> Tensor:
 
 
 def global_lp_pool(node: OnnxNode, x: Tensor) -> Tensor:
-    """The p-norm of each channel."""
+    """The p-norm of each channel.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `GlobalLpPool`.
+    """
     return _norm(x.abs(), node.attribute("p", 2), tuple(range(2, x.ndim)), True)

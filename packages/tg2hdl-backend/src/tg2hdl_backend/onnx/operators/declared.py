@@ -70,10 +70,28 @@ def known_quantizer(node: OnnxNode, x: Tensor, scale: Any, zero: Any, dtype: Any
 
 
 def declared_codes(node: OnnxNode, result: Tensor, source: Tensor, quantizer: Quantizer | None) -> Tensor:
-    """`result`, declared to be codes of `source` where the quantizer is known."""
+    """`result`, declared to be codes of `source` where the quantizer is known.
+
+    Parameters
+    ----------
+    node : OnnxNode
+    result : Tensor
+    source : Tensor
+    quantizer : Quantizer or None
+        None where it depends on data: nothing is declared.
+    """
     return result if quantizer is None else declare_codes(result, source, quantizer, node.name)
 
 
 def declared_values(node: OnnxNode, result: Tensor, source: Tensor, quantizer: Quantizer | None) -> Tensor:
-    """`result`, declared to be the values of the codes `source` where the quantizer is known."""
+    """`result`, declared to be the values of the codes `source` where the quantizer is known.
+
+    Parameters
+    ----------
+    node : OnnxNode
+    result : Tensor
+    source : Tensor
+    quantizer : Quantizer or None
+        None where it depends on data: nothing is declared.
+    """
     return result if quantizer is None else declare_values(result, source, quantizer, node.name)

@@ -40,7 +40,13 @@ __all__ = [
 
 
 def bit_shift(node: OnnxNode, x: Tensor, amount: Tensor) -> Tensor:
-    """Shift by amounts that may depend on data, also by the width and more."""
+    """Shift by amounts that may depend on data, also by the width and more.
+
+    Parameters
+    ----------
+    node, x, amount
+        The node and its inputs, as ONNX defines `BitShift`.
+    """
     bits = x.dtype.itemsize * 8
     small = amount < bits
     left = node.attribute("direction") == "LEFT"
@@ -52,7 +58,13 @@ def bit_shift(node: OnnxNode, x: Tensor, amount: Tensor) -> Tensor:
 
 
 def bit_cast(node: OnnxNode, x: Tensor) -> Tensor:
-    """The same bits as another type of the same width."""
+    """The same bits as another type of the same width.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `BitCast`.
+    """
     return x.bitcast(to_dtype(node.attribute("to"), node.where))
 
 
@@ -74,12 +86,24 @@ def _to_fp8(node: OnnxNode, x: Tensor, dtype: Any) -> Tensor:
 
 
 def cast(node: OnnxNode, x: Tensor) -> Tensor:
-    """Conversion to a type."""
+    """Conversion to a type.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Cast`.
+    """
     return _converted(node, x, to_dtype(node.attribute("to"), node.where))
 
 
 def cast_like(node: OnnxNode, x: Tensor, like: Tensor) -> Tensor:
-    """Conversion to the type of another tensor."""
+    """Conversion to the type of another tensor.
+
+    Parameters
+    ----------
+    node, x, like
+        The node and its inputs, as ONNX defines `CastLike`.
+    """
     return _converted(node, x, like.dtype)
 
 
@@ -112,7 +136,13 @@ def _exact_remainder(a: Tensor, b: Tensor) -> Tensor:
 
 
 def mod(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
-    """Remainder with the sign of the divisor, or of the dividend with fmod=1; exact."""
+    """Remainder with the sign of the divisor, or of the dividend with fmod=1; exact.
+
+    Parameters
+    ----------
+    node, a, b
+        The node and its inputs, as ONNX defines `Mod`.
+    """
     if not dtypes.is_float(a.dtype):
         return a.fmod(b) if node.attribute("fmod", 0) else a % b
     if a.dtype == dtypes.float64:
@@ -127,13 +157,25 @@ def mod(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
 
 
 def relu(node: OnnxNode, x: Tensor) -> Tensor:
-    """Zero for negative numbers; NaN stays, which tinygrad's own makes zero."""
+    """Zero for negative numbers; NaN stays, which tinygrad's own makes zero.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Relu`.
+    """
     result: Tensor = (x < 0).where(0, x)
     return result
 
 
 def sign(node: OnnxNode, x: Tensor) -> Tensor:
-    """-1, 0 or 1; NaN stays."""
+    """-1, 0 or 1; NaN stays.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Sign`.
+    """
     sign: Tensor = x.sign()
     return x.isnan().where(x, sign) if dtypes.is_float(x.dtype) else sign
 
@@ -153,7 +195,13 @@ def smallest(node: OnnxNode, *inputs: Tensor) -> Tensor:
 
 
 def clip(node: OnnxNode, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
-    """Between two numbers, otherwise the largest finite ones; NaN stays."""
+    """Between two numbers, otherwise the largest finite ones; NaN stays.
+
+    Parameters
+    ----------
+    node, x, low, high
+        The node and its inputs, as ONNX defines `Clip`.
+    """
     if node.version < 11:
         low, high = node.attribute("min"), node.attribute("max")
     bound = finite_bound(x)
@@ -163,19 +211,37 @@ def clip(node: OnnxNode, x: Tensor, low: Any = None, high: Any = None) -> Tensor
 
 
 def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:
-    """``x * clip(x / 6 + 1 / 2, 0, 1)``."""
+    """``x * clip(x / 6 + 1 / 2, 0, 1)``.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `HardSwish`.
+    """
     return (wide(x) * (wide(x) * (1 / 6) + 0.5).clamp(0, 1)).cast(x.dtype)
 
 
 def shrink(node: OnnxNode, x: Tensor) -> Tensor:
-    """Zero near zero, elsewhere moved by the bias."""
+    """Zero near zero, elsewhere moved by the bias.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Shrink`.
+    """
     bias: float = node.attribute("bias", 0.0)
     limit: float = node.attribute("lambd", 0.5)
     return (x < -limit).where(x + bias, (x > limit).where(x - bias, 0)).cast(x.dtype)
 
 
 def lp_normalization(node: OnnxNode, x: Tensor) -> Tensor:
-    """Divided by the p-norm; a norm of zero gives zero."""
+    """Divided by the p-norm; a norm of zero gives zero.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `LpNormalization`.
+    """
     axis, p = node.attribute("axis", -1), node.attribute("p", 2)
     norm = x.abs().sum(axis, keepdim=True) if p == 1 else x.square().sum(axis, keepdim=True).sqrt()
     zero: Tensor = norm == 0
@@ -183,7 +249,13 @@ def lp_normalization(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def cum_prod(node: OnnxNode, x: Tensor, axis: Any) -> Tensor:
-    """Running product."""
+    """Running product.
+
+    Parameters
+    ----------
+    node, x, axis
+        The node and its inputs, as ONNX defines `CumProd`.
+    """
     at = int(np.asarray(axis).reshape(())) % x.ndim
     x = x.flip(at) if node.attribute("reverse", 0) else x
     dtype = x.dtype
@@ -195,7 +267,13 @@ def cum_prod(node: OnnxNode, x: Tensor, axis: Any) -> Tensor:
 
 
 def softmax(node: OnnxNode, x: Tensor) -> Tensor:
-    """Softmax along an axis; half is computed in float32."""
+    """Softmax along an axis; half is computed in float32.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Softmax`.
+    """
     return wide(x).softmax(node.attribute("axis", -1)).cast(x.dtype)
 
 
@@ -205,17 +283,35 @@ def _rows(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def softmax_flat(node: OnnxNode, x: Tensor) -> Tensor:
-    """Softmax over all axes from `axis` on, as before version 13."""
+    """Softmax over all axes from `axis` on, as before version 13.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Softmax`.
+    """
     return wide(_rows(node, x)).softmax(1).cast(x.dtype).reshape(x.shape)
 
 
 def log_softmax_flat(node: OnnxNode, x: Tensor) -> Tensor:
-    """Logarithm of the softmax over all axes from `axis` on, as before version 13."""
+    """Logarithm of the softmax over all axes from `axis` on, as before version 13.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `LogSoftmax`.
+    """
     return wide(_rows(node, x)).log_softmax(1).cast(x.dtype).reshape(x.shape)
 
 
 def log_softmax(node: OnnxNode, x: Tensor) -> Tensor:
-    """Logarithm of the softmax along an axis."""
+    """Logarithm of the softmax along an axis.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `LogSoftmax`.
+    """
     return wide(x).log_softmax(node.attribute("axis", -1)).cast(x.dtype)
 
 
@@ -225,17 +321,35 @@ def _first_largest(x: Tensor, axis: int) -> Tensor:
 
 
 def hardmax(node: OnnxNode, x: Tensor) -> Tensor:
-    """One at the first largest element along an axis."""
+    """One at the first largest element along an axis.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Hardmax`.
+    """
     return _first_largest(x, node.attribute("axis", -1) % x.ndim)
 
 
 def hardmax_flat(node: OnnxNode, x: Tensor) -> Tensor:
-    """One at the first largest element over all axes from `axis` on, as before version 13."""
+    """One at the first largest element over all axes from `axis` on, as before version 13.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Hardmax`.
+    """
     return _first_largest(_rows(node, x), 1).reshape(x.shape)
 
 
 def dropout(node: OnnxNode, x: Tensor, ratio: Tensor | None = None, training: Any = None) -> Any:
-    """Identity, which it is outside of training."""
+    """Identity, which it is outside of training.
+
+    Parameters
+    ----------
+    node, x, ratio, training
+        The node and its inputs, as ONNX defines `Dropout`.
+    """
     active = bool(np.asarray(training).any()) if training is not None else False
     active |= node.version < 7 and not node.attribute("is_test", 0)
     if active:

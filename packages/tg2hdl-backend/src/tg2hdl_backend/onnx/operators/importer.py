@@ -54,12 +54,24 @@ def _own(node: OnnxNode, *inputs: Any, **attributes: Any) -> Any:
 
 
 def less_or_equal(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
-    """False where a number is NaN; tinygrad's own is the inverse of greater."""
+    """False where a number is NaN; tinygrad's own is the inverse of greater.
+
+    Parameters
+    ----------
+    node, a, b
+        The node and its inputs, as ONNX defines `LessOrEqual`.
+    """
     return (a < b) | (a == b) if dtypes.is_float(a.dtype) else a <= b
 
 
 def greater_or_equal(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
-    """False where a number is NaN."""
+    """False where a number is NaN.
+
+    Parameters
+    ----------
+    node, a, b
+        The node and its inputs, as ONNX defines `GreaterOrEqual`.
+    """
     return less_or_equal(node, b, a)
 
 
@@ -76,7 +88,13 @@ def _float_power(x: Tensor, y: Tensor) -> Tensor:
 
 
 def power(node: OnnxNode, x: Tensor, y: Tensor) -> Tensor:
-    """Powers of integers are exact; those of floats have the special values of C's ``pow``."""
+    """Powers of integers are exact; those of floats have the special values of C's ``pow``.
+
+    Parameters
+    ----------
+    node, x, y
+        The node and its inputs, as ONNX defines `Pow`.
+    """
     known = node.known(1)
     if not dtypes.is_int(x.dtype):
         if known is not None and np.isnan(known).all():
@@ -131,7 +149,13 @@ def _equal_zeros(x: Tensor) -> Tensor:
 
 
 def arg_max(node: OnnxNode, x: Tensor) -> Any:
-    """Index of the largest, or of the first NaN."""
+    """Index of the largest, or of the first NaN.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `ArgMax`.
+    """
     return _arg_max(node, _sortable(_equal_zeros(x))) if dtypes.is_float(x.dtype) else _own(node, x)
 
 
@@ -150,21 +174,39 @@ def _arg_max(node: OnnxNode, keys: Tensor) -> Any:
 
 
 def arg_min(node: OnnxNode, x: Tensor) -> Any:
-    """Index of the smallest, or of the first NaN; integers are inverted, which cannot overflow."""
+    """Index of the smallest, or of the first NaN; integers are inverted, which cannot overflow.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `ArgMin`.
+    """
     if dtypes.is_float(x.dtype):
         return _arg_max(node, _inverted(_sortable(_equal_zeros(x))))
     return _own(replace(node, op_type="ArgMax"), x.bitwise_not())
 
 
 def reduce_max(node: OnnxNode, x: Tensor, *axes: Any) -> Any:
-    """Largest; NaN if an element is."""
+    """Largest; NaN if an element is.
+
+    Parameters
+    ----------
+    node, x, *axes
+        The node and its inputs, as ONNX defines `ReduceMax`.
+    """
     if finite_bound(x) is None:
         return _own(node, x, *axes)
     return _numbers(_own(node, _sortable(x), *axes), x)
 
 
 def reduce_min(node: OnnxNode, x: Tensor, *axes: Any) -> Any:
-    """Smallest; NaN if an element is."""
+    """Smallest; NaN if an element is.
+
+    Parameters
+    ----------
+    node, x, *axes
+        The node and its inputs, as ONNX defines `ReduceMin`.
+    """
     if finite_bound(x) is None:
         return _own(node, x, *axes)
     found = _own(replace(node, op_type="ReduceMax"), _inverted(_sortable(x)), *axes)
@@ -172,7 +214,13 @@ def reduce_min(node: OnnxNode, x: Tensor, *axes: Any) -> Any:
 
 
 def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
-    """Mean; of integers the quotient towards zero."""
+    """Mean; of integers the quotient towards zero.
+
+    Parameters
+    ----------
+    node, x, axes
+        The node and its inputs, as ONNX defines `ReduceMean`.
+    """
     if not dtypes.is_int(x.dtype):
         result: Tensor = _own(node, x, *(() if axes is None else (axes,)))
         return result
@@ -185,7 +233,13 @@ def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
 
 
 def reduce_log_sum_exp(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
-    """Logarithm of a sum of exponentials, none of which overflows."""
+    """Logarithm of a sum of exponentials, none of which overflows.
+
+    Parameters
+    ----------
+    node, x, axes
+        The node and its inputs, as ONNX defines `ReduceLogSumExp`.
+    """
     chosen = node.attribute("axes") if axes is None else [int(a) for a in np.atleast_1d(axes)]
     if not chosen and node.attribute("noop_with_empty_axes", 0):
         return x
@@ -198,7 +252,13 @@ def reduce_log_sum_exp(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
 
 
 def group_normalization(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    """Scale and bias of each channel; before version 21 of each group."""
+    """Scale and bias of each channel; before version 21 of each group.
+
+    Parameters
+    ----------
+    node, x, scale, bias
+        The node and its inputs, as ONNX defines `GroupNormalization`.
+    """
     if node.version < 21:
         channels = sizes_of(x)[1] // node.attribute("num_groups")
         scale, bias = scale.repeat_interleave(channels), bias.repeat_interleave(channels)
@@ -214,17 +274,35 @@ def _top(node: OnnxNode, x: Tensor, count: int) -> Any:
 
 
 def top_k_1(node: OnnxNode, x: Tensor) -> Any:
-    """Version 1: the count is an attribute."""
+    """Version 1: the count is an attribute.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `TopK`.
+    """
     return _top(node, x, node.attribute("k"))
 
 
 def top_k(node: OnnxNode, x: Tensor, count: Any) -> Any:
-    """The largest or smallest along an axis, with their places; NaN counts as the largest."""
+    """The largest or smallest along an axis, with their places; NaN counts as the largest.
+
+    Parameters
+    ----------
+    node, x, count
+        The node and its inputs, as ONNX defines `TopK`.
+    """
     return _top(node, x, int(np.asarray(count).reshape(())))
 
 
 def slice_(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
-    """Slices of all axes from the first when none are named."""
+    """Slices of all axes from the first when none are named.
+
+    Parameters
+    ----------
+    node, x, *given
+        The node and its inputs, as ONNX defines `Slice`.
+    """
     if given:
         starts, ends, axes, steps = (
             *(np.atleast_1d(g) if g is not None else None for g in given),
@@ -244,7 +322,13 @@ def slice_(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
 
 
 def split(node: OnnxNode, x: Tensor, sizes: Any = None) -> Any:
-    """Parts of given sizes, or parts of equal size except for the last, which may be smaller."""
+    """Parts of given sizes, or parts of equal size except for the last, which may be smaller.
+
+    Parameters
+    ----------
+    node, x, sizes
+        The node and its inputs, as ONNX defines `Split`.
+    """
     axis = node.attribute("axis", 0) % x.ndim
     given = node.attribute("split") if sizes is None else sizes
     if given is None:
@@ -280,7 +364,13 @@ def conv_transpose(node: OnnxNode, *inputs: Tensor | None) -> Any:
 
 
 def gather_elements(node: OnnxNode, x: Tensor, indices: Tensor) -> Any:
-    """Elements along one axis, the first by default."""
+    """Elements along one axis, the first by default.
+
+    Parameters
+    ----------
+    node, x, indices
+        The node and its inputs, as ONNX defines `GatherElements`.
+    """
     return _own(node, x, indices, axis=node.attribute("axis", 0))
 
 
@@ -290,20 +380,38 @@ def _maxima(keys: Tensor, x: Tensor) -> Tensor:
 
 
 def global_max_pool(node: OnnxNode, x: Tensor) -> Any:
-    """Maximum of each channel; NaN if an element is."""
+    """Maximum of each channel; NaN if an element is.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `GlobalMaxPool`.
+    """
     if finite_bound(x) is None:
         return _own(node, x)
     return _maxima(_own(node, _sortable(x)), x)
 
 
 def average_pool(node: OnnxNode, x: Tensor) -> Any:
-    """Mean of each window."""
+    """Mean of each window.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `AveragePool`.
+    """
     check_padding(node, x)
     return _own(node, x)
 
 
 def max_pool(node: OnnxNode, x: Tensor) -> Any:
-    """Maxima and, where used, their places in the whole tensor; tinygrad's are places in a channel."""
+    """Maxima and, where used, their places in the whole tensor; tinygrad's are places in a channel.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `MaxPool`.
+    """
     check_padding(node, x)
     if finite_bound(x) is None:
         found, place = _own(node, x, storage_order=None)
@@ -324,7 +432,13 @@ def max_pool(node: OnnxNode, x: Tensor) -> Any:
 
 
 def mean_variance_normalization(node: OnnxNode, x: Tensor) -> Tensor:
-    """``(x - mean) / (deviation + 1e-9)`` over the axes."""
+    """``(x - mean) / (deviation + 1e-9)`` over the axes.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `MeanVarianceNormalization`.
+    """
     axes = tuple(node.attribute("axes") or (0, 2, 3))
     mean = x.mean(axes, keepdim=True)
     spread = ((x * x).mean(axes, keepdim=True) - mean * mean).sqrt()

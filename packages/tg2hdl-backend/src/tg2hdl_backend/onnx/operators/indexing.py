@@ -19,7 +19,13 @@ _REDUCTIONS: dict[str, _Reduction] = {"add": "sum", "mul": "prod", "max": "amax"
 
 
 def pad(node: OnnxNode, x: Tensor, pads: Any = None, value: Tensor | None = None, axes: Any = None) -> Tensor:
-    """Padding, also negative; the value may depend on data."""
+    """Padding, also negative; the value may depend on data.
+
+    Parameters
+    ----------
+    node, x, pads, value, axes
+        The node and its inputs, as ONNX defines `Pad`.
+    """
     pads = node.attribute("pads", node.attribute("paddings")) if pads is None else pads.tolist()
     chosen = list(range(x.ndim)) if axes is None else [int(a) % x.ndim for a in np.atleast_1d(axes)]
     amounts = [(0, 0)] * x.ndim
@@ -60,7 +66,13 @@ def _wrapped(x: Tensor, amounts: list[tuple[int, int]]) -> Tensor:
 
 
 def scatter_nd(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """Copy of `x` with updates at indices; the last update of an element wins."""
+    """Copy of `x` with updates at indices; the last update of an element wins.
+
+    Parameters
+    ----------
+    node, x, indices, updates
+        The node and its inputs, as ONNX defines `ScatterND`.
+    """
     depth, reduction = sizes_of(indices)[-1], node.attribute("reduction", "none")
     sizes = sizes_of(x)
     rest = int(np.prod(sizes[depth:], dtype=np.int64))
@@ -78,7 +90,13 @@ def scatter_nd(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> T
 
 
 def tensor_scatter(node: OnnxNode, past: Tensor, update: Tensor, write: Tensor | None = None) -> Tensor:
-    """A cache with new rows written at a position of each batch."""
+    """A cache with new rows written at a position of each batch.
+
+    Parameters
+    ----------
+    node, past, update, write
+        The node and its inputs, as ONNX defines `TensorScatter`.
+    """
     axis = node.attribute("axis", -2) % past.ndim
     length, new = past.shape[axis], update.shape[axis]
     start = Tensor.zeros(past.shape[0], dtype=dtypes.int32) if write is None else write.cast(dtypes.int32)
@@ -94,7 +112,13 @@ def tensor_scatter(node: OnnxNode, past: Tensor, update: Tensor, write: Tensor |
 
 
 def reverse_sequence(node: OnnxNode, x: Tensor, lengths: Tensor) -> Tensor:
-    """The first `lengths` elements of each row in reverse order."""
+    """The first `lengths` elements of each row in reverse order.
+
+    Parameters
+    ----------
+    node, x, lengths
+        The node and its inputs, as ONNX defines `ReverseSequence`.
+    """
     time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
     step = Tensor.arange(x.shape[time], dtype=dtypes.int32)
     step = step.reshape([-1 if n == time else 1 for n in range(x.ndim)])
@@ -103,14 +127,26 @@ def reverse_sequence(node: OnnxNode, x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def space_to_depth(node: OnnxNode, x: Tensor) -> Tensor:
-    """Blocks of pixels become channels."""
+    """Blocks of pixels become channels.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `SpaceToDepth`.
+    """
     b = node.attribute("blocksize")
     order = "b (c h1 w1) h w" if node.attribute("mode", "DCR") == "CRD" else "b (h1 w1 c) h w"
     return x.rearrange(f"b c (h h1) (w w1) -> {order}", h1=b, w1=b)
 
 
 def col2im(node: OnnxNode, x: Tensor, image: Any, block: Any) -> Tensor:
-    """Sum of overlapping blocks."""
+    """Sum of overlapping blocks.
+
+    Parameters
+    ----------
+    node, x, image, block
+        The node and its inputs, as ONNX defines `Col2Im`.
+    """
     rank = len(image)
     image, block = [int(n) for n in image], [int(n) for n in block]
     strides, dilations = node.attribute("strides", [1] * rank), node.attribute("dilations", [1] * rank)

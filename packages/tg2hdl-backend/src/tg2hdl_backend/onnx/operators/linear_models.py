@@ -40,14 +40,26 @@ def _row(node: OnnxNode, name: str) -> Tensor | None:
 
 
 def scaler(node: OnnxNode, x: Tensor) -> Tensor:
-    """``(x - offset) * scale`` of each feature."""
+    """``(x - offset) * scale`` of each feature.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `Scaler`.
+    """
     offset, scale = _row(node, "offset"), _row(node, "scale")
     value = _real(x) if offset is None else _real(x) - offset
     return value if scale is None else value * scale
 
 
 def normalizer(node: OnnxNode, x: Tensor) -> Tensor:
-    """Each row divided by its norm; a row of zeros stays."""
+    """Each row divided by its norm; a row of zeros stays.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `Normalizer`.
+    """
     value = _real(x)
     norms: dict[str, Callable[[], Tensor]] = {
         "MAX": lambda: value.max(-1, keepdim=True),
@@ -59,13 +71,25 @@ def normalizer(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def binarizer(node: OnnxNode, x: Tensor) -> Tensor:
-    """One above the threshold, else zero."""
+    """One above the threshold, else zero.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `Binarizer`.
+    """
     threshold: float = node.attribute("threshold", 0.0)
     return (x > threshold).cast(x.dtype)
 
 
 def imputer(node: OnnxNode, x: Tensor) -> Tensor:
-    """Constants in place of missing values."""
+    """Constants in place of missing values.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `Imputer`.
+    """
     floats = node.attribute("imputed_value_floats")
     if floats:
         missing = node.attribute("replaced_value_float", 0.0)
@@ -83,13 +107,25 @@ def feature_vectorizer(node: OnnxNode, *parts: Tensor) -> Tensor:
 
 
 def array_feature_extractor(node: OnnxNode, x: Tensor, indices: Tensor) -> Tensor:
-    """Chosen features."""
+    """Chosen features.
+
+    Parameters
+    ----------
+    node, x, indices
+        The node and its inputs, as the domain ai.onnx.ml defines `ArrayFeatureExtractor`.
+    """
     result = x[..., indices.reshape(-1).cast(dtypes.int32)]
     return result.reshape(1, -1) if x.ndim == 1 else result
 
 
 def one_hot_encoder(node: OnnxNode, x: Tensor) -> Tensor:
-    """A column for each category, one where it is the value; all zero for another value."""
+    """A column for each category, one where it is the value; all zero for another value.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `OneHotEncoder`.
+    """
     if node.attribute("cats_strings"):
         raise node.unsupported("categories are strings", "encode categories as integers")
     categories = np.array(node.attribute("cats_int64s"), np.int64)
@@ -98,17 +134,41 @@ def one_hot_encoder(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def zip_map(node: OnnxNode, x: Tensor) -> Tensor:
-    """The probabilities themselves, a column per class: hardware has no dictionaries."""
+    """The probabilities themselves, a column per class: hardware has no dictionaries.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `ZipMap`.
+    """
     return x
 
 
 def post_transform(node: OnnxNode, scores: Tensor) -> Tensor:
-    """Scores as probabilities, by the attribute of that name."""
+    """Scores as probabilities, by the attribute of that name.
+
+    Parameters
+    ----------
+    node : OnnxNode
+        With the attribute ``post_transform``.
+    scores : Tensor
+        Of shape (rows, classes).
+    """
     return transformed(node, scores, node.attribute("post_transform", "NONE"))
 
 
 def transformed(node: OnnxNode, scores: Tensor, kind: str) -> Tensor:
-    """Scores as probabilities."""
+    """Scores as probabilities.
+
+    Parameters
+    ----------
+    node : OnnxNode
+        For the error.
+    scores : Tensor
+        Of shape (rows, classes).
+    kind : str
+        ``NONE``, ``LOGISTIC``, ``SOFTMAX`` or ``SOFTMAX_ZERO``.
+    """
     if kind == "NONE":
         return scores
     if kind == "LOGISTIC":
@@ -131,14 +191,29 @@ def class_labels(node: OnnxNode) -> list[int]:
 
 
 def class_label(node: OnnxNode, index: Tensor, labels: list[int]) -> Tensor:
-    """Label of a class number, from a table unless they are the numbers."""
+    """Label of a class number, from a table unless they are the numbers.
+
+    Parameters
+    ----------
+    node : OnnxNode
+    index : Tensor
+        Number of the class.
+    labels : list of int
+        Of all classes.
+    """
     if labels == list(range(len(labels))):
         return index.cast(dtypes.int64)
     return constant(node, np.array(labels, np.int64))[index.cast(dtypes.int32)]
 
 
 def linear_classifier(node: OnnxNode, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Label of the largest score, and the scores."""
+    """Label of the largest score, and the scores.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `LinearClassifier`.
+    """
     labels = class_labels(node)
     weights = np.array(node.attribute("coefficients"), np.float32)
     rows = weights.reshape(-1, x.shape[-1] if x.ndim > 1 else x.shape[0])
@@ -166,7 +241,13 @@ def _one_score(node: OnnxNode, scores: Tensor, labels: list[int]) -> tuple[Tenso
 
 
 def linear_regressor(node: OnnxNode, x: Tensor) -> Tensor:
-    """Scores of each target."""
+    """Scores of each target.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `LinearRegressor`.
+    """
     targets = node.attribute("targets", 1)
     weights = np.array(node.attribute("coefficients"), np.float32).reshape(targets, -1)
     scores = _real(x) @ constant(node, np.ascontiguousarray(weights.T))
@@ -177,7 +258,13 @@ def linear_regressor(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def label_encoder(node: OnnxNode, x: Tensor) -> Tensor:
-    """Values by keys: a comparison for each key."""
+    """Values by keys: a comparison for each key.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `LabelEncoder`.
+    """
     keys, values, default = (node.text.codes(a) if a.dtype.kind in "OUS" else a for a in _mapping(node))
     column = x.unsqueeze(-1)
     found = column.isnan() & constant(node, np.isnan(keys)) if keys.dtype.kind == "f" else None

@@ -19,7 +19,13 @@ _LARGEST_DETERMINANT = 6
 
 
 def det(node: OnnxNode, x: Tensor) -> Tensor:
-    """Determinant by minors of growing size, without a division."""
+    """Determinant by minors of growing size, without a division.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Det`.
+    """
     size = sizes_of(x)[-1]
     if size > _LARGEST_DETERMINANT:
         raise node.unsupported(
@@ -93,12 +99,24 @@ def _real_inverse(node: OnnxNode, x: Tensor, length: int) -> Tensor:
 
 
 def dft(node: OnnxNode, x: Tensor, length: Any = None, axis: Any = None) -> Tensor:
-    """Discrete Fourier transform of a real or complex signal."""
+    """Discrete Fourier transform of a real or complex signal.
+
+    Parameters
+    ----------
+    node, x, length, axis
+        The node and its inputs, as ONNX defines `DFT`.
+    """
     return _dft(node, x, length, -2 if axis is None else int(np.asarray(axis).reshape(())))
 
 
 def dft_17(node: OnnxNode, x: Tensor, length: Any = None) -> Tensor:
-    """Version 17: the axis is an attribute."""
+    """Version 17: the axis is an attribute.
+
+    Parameters
+    ----------
+    node, x, length
+        The node and its inputs, as ONNX defines `DFT`.
+    """
     return _dft(node, x, length, node.attribute("axis", 1))
 
 
@@ -122,7 +140,13 @@ def _dft(node: OnnxNode, x: Tensor, length: Any, axis: int) -> Tensor:
 
 
 def stft(node: OnnxNode, x: Tensor, step: Any, window: Tensor | None = None, length: Any = None) -> Tensor:
-    """Transforms of overlapping frames of a signal."""
+    """Transforms of overlapping frames of a signal.
+
+    Parameters
+    ----------
+    node, x, step, window, length
+        The node and its inputs, as ONNX defines `STFT`.
+    """
     if window is None and length is None:
         raise node.unsupported("neither a window nor a frame length", "give one of them")
     size = sizes_of(window)[0] if window is not None else int(np.asarray(length).reshape(()))

@@ -92,7 +92,13 @@ def _type(low: int, high: int) -> Any:
 
 
 def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: Any) -> Tensor:
-    """``(round(clip(x / scale + zero_point)) - zero_point) * scale``, one scale or one per channel."""
+    """``(round(clip(x / scale + zero_point)) - zero_point) * scale``, one scale or one per channel.
+
+    Parameters
+    ----------
+    node, x, scale, zero_point, bits
+        The node and its inputs, as the domain qonnx.custom_op.general defines `Quant` and `IntQuant`.
+    """
     width, mode = _whole(node, bits), _rounding(node, "ROUND")
     low, high = _limits(node, width)
     factor, zero = scalar(node, 1, scale), scalar(node, 2, zero_point)
@@ -116,7 +122,13 @@ def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: An
 
 
 def bipolar_quant(node: OnnxNode, x: Tensor, scale: Tensor) -> Tensor:
-    """The scale with the sign of `x`; zero is positive."""
+    """The scale with the sign of `x`; zero is positive.
+
+    Parameters
+    ----------
+    node, x, scale
+        The node and its inputs, as the domain qonnx.custom_op.general defines `BipolarQuant`.
+    """
     codes = _sign(x)
     quantizer = _known(node, node.known(1), np.zeros(()), -1, 1)
     return _values(node, codes, 0, scalar(node, 1, scale), quantizer)
@@ -125,7 +137,13 @@ def bipolar_quant(node: OnnxNode, x: Tensor, scale: Tensor) -> Tensor:
 def trunc(
     node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: Any, result_bits: Any
 ) -> Tensor:
-    """The codes of `x`, divided by ``2 ** (bits - result_bits)`` and rounded; they keep the scale."""
+    """The codes of `x`, divided by ``2 ** (bits - result_bits)`` and rounded; they keep the scale.
+
+    Parameters
+    ----------
+    node, x, scale, zero_point, bits, result_bits
+        The node and its inputs, as the domain qonnx.custom_op.general defines `Trunc`.
+    """
     shift = _whole(node, bits) - _whole(node, result_bits)
     codes = _shifted(node, x, scale, zero_point, shift)
     quantizer = _known(node, node.known(1), node.known(2), dtypes.int32.min, dtypes.int32.max)
@@ -141,7 +159,13 @@ def trunc_2(
     result_scale: Any,
     result_bits: Any,
 ) -> Tensor:
-    """The codes of `x` at a coarser scale, a power of two of the other, and in fewer bits."""
+    """The codes of `x` at a coarser scale, a power of two of the other, and in fewer bits.
+
+    Parameters
+    ----------
+    node, x, scale, zero_point, bits, result_scale, result_bits
+        The node and its inputs, as the domain qonnx.custom_op.general defines `Trunc`.
+    """
     _whole(node, bits)
     ratios = np.rint(np.log2(np.asarray(result_scale, np.float64) / np.asarray(scale, np.float64)))
     if not np.all(ratios == ratios.flat[0]):

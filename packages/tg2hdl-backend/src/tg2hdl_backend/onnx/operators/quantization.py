@@ -40,7 +40,13 @@ def _spread(node: OnnxNode, x: Tensor, value: Any) -> Any:
 
 
 def quantize_linear(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
-    """``saturate(round(x / scale) + zero_point)``; to FP8 the quotient is converted."""
+    """``saturate(round(x / scale) + zero_point)``; to FP8 the quotient is converted.
+
+    Parameters
+    ----------
+    node, x, scale, zero_point
+        The node and its inputs, as ONNX defines `QuantizeLinear`.
+    """
     if node.attribute("precision"):
         x = x.cast(to_dtype(node.attribute("precision")))
     out = dtypes.uint8
@@ -66,7 +72,13 @@ def _float_scale(scale: Any, x: Tensor) -> Any:
 
 
 def dequantize_linear(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
-    """``(x - zero_point) * scale``."""
+    """``(x - zero_point) * scale``.
+
+    Parameters
+    ----------
+    node, x, scale, zero_point
+        The node and its inputs, as ONNX defines `DequantizeLinear`.
+    """
     out = to_dtype(node.attribute("output_dtype")) if node.attribute("output_dtype") else scale.dtype
     if dtypes.is_float(x.dtype):
         value = x.cast(dtypes.float32)
@@ -84,7 +96,13 @@ def dequantize_linear(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tens
 
 
 def dynamic_quantize_linear(node: OnnxNode, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Scale and zero point from the range of the data, which includes zero."""
+    """Scale and zero point from the range of the data, which includes zero.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `DynamicQuantizeLinear`.
+    """
     low, high = x.min().minimum(0), x.max().maximum(0)
     span = high - low
     # ONNX Runtime's scale of data that are all zero.
@@ -110,7 +128,13 @@ def _columns(zero_point: Any) -> Any:
 def matmul_integer(
     node: OnnxNode, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
 ) -> Tensor:
-    """Product of integers minus their zero points, in int32."""
+    """Product of integers minus their zero points, in int32.
+
+    Parameters
+    ----------
+    node, a, b, a_zero, b_zero
+        The node and its inputs, as ONNX defines `MatMulInteger`.
+    """
     left = _shifted(a, _columns(scalar(node, 2, a_zero)))
     return left.matmul(_shifted(b, scalar(node, 3, b_zero)), dtype=dtypes.int32)
 
@@ -122,7 +146,13 @@ def _per_filter(zero_point: Any, rank: int) -> Any:
 def conv_integer(
     node: OnnxNode, x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None
 ) -> Tensor:
-    """Convolution of integers minus their zero points, in int32; padding stands for the zero point."""
+    """Convolution of integers minus their zero points, in int32; padding stands for the zero point.
+
+    Parameters
+    ----------
+    node, x, w, x_zero, w_zero
+        The node and its inputs, as ONNX defines `ConvInteger`.
+    """
     shifted = _shifted(x, scalar(node, 2, x_zero))
     return conv(node, shifted, _shifted(w, _per_filter(scalar(node, 3, w_zero), w.ndim)))
 
@@ -177,7 +207,13 @@ def qlinear_matmul(
     y_scale: Tensor,
     y_zero: Tensor,
 ) -> Tensor:
-    """Product of codes, requantized."""
+    """Product of codes, requantized.
+
+    Parameters
+    ----------
+    node, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
+        The node and its inputs, as ONNX defines `QLinearMatMul`.
+    """
     if a_scale.numel() > 1:
         raise node.unsupported("a scale for each row", "use one scale for the left operand")
     left = _shifted(a, _columns(scalar(node, 2, a_zero)))
@@ -198,7 +234,13 @@ def qlinear_conv(
     y_zero: Tensor,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Convolution of codes with an int32 bias, requantized."""
+    """Convolution of codes with an int32 bias, requantized.
+
+    Parameters
+    ----------
+    node, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias
+        The node and its inputs, as ONNX defines `QLinearConv`.
+    """
     shifted = _shifted(x, scalar(node, 2, x_zero))
     total = conv(node, shifted, _shifted(w, _per_filter(scalar(node, 5, w_zero), w.ndim)), bias)
     shape = (1, -1, *[1] * (x.ndim - 2))

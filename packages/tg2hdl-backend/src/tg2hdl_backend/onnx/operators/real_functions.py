@@ -77,7 +77,14 @@ def _odd(x: Tensor, limit: float, factors: Sequence[float], beyond: Tensor) -> T
 
 
 def exp(x: Tensor, doublings: int = 0) -> Tensor:
-    """``exp(x) * 2**doublings``; the rounding of ``x / log(2)``, which grows with `x`, is made good."""
+    """``exp(x) * 2**doublings``; the rounding of ``x / log(2)``, which grows with `x`, is made good.
+
+    Parameters
+    ----------
+    x : Tensor
+    doublings : int, default 0
+        Added to the exponent before it is rounded.
+    """
     if x.dtype != dtypes.float32:
         return x.exp() * 2.0**doublings
     x = (x > 90).where(90.0, (x < -105).where(-105.0, x))
@@ -93,7 +100,14 @@ def expm1(x: Tensor) -> Tensor:
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """``alpha * (exp(x) - 1)`` for negative numbers."""
+    """``alpha * (exp(x) - 1)`` for negative numbers.
+
+    Parameters
+    ----------
+    x : Tensor
+    alpha : float, default 1.0
+        Limit for very negative numbers is ``-alpha``.
+    """
     result: Tensor = (x < 0).where(alpha * expm1(x), x)
     return result
 
@@ -191,7 +205,14 @@ _ROOT = math.sqrt(2 / math.pi)
 
 
 def gelu(x: Tensor, by_tanh: bool = False) -> Tensor:
-    """``x`` times the normal distribution of `x`, or its approximation ``(1 + tanh(z)) / 2 = sigmoid(2 z)``."""
+    """``x`` times the normal distribution of `x`, or its approximation ``(1 + tanh(z)) / 2 = sigmoid(2 z)``.
+
+    Parameters
+    ----------
+    x : Tensor
+    by_tanh : bool, default False
+        Whether to approximate.
+    """
     if by_tanh:
         return x * (x * (x * x * (2 * 0.044715 * _ROOT) + 2 * _ROOT)).sigmoid()
     return x * (0.5 * erf(x * math.sqrt(0.5)) + 0.5)

@@ -112,7 +112,13 @@ def _biases(b: Tensor | None, direction: int, count: int, like: Tensor) -> list[
 
 
 def rnn(node: OnnxNode, x: Tensor, w: Tensor, r: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    """``h = f(x W + h R + b)``."""
+    """``h = f(x W + h R + b)``.
+
+    Parameters
+    ----------
+    node, x, w, r, *rest
+        The node and its inputs, as ONNX defines `RNN`.
+    """
     b, lengths, h0 = (*rest, None, None, None)[:3]
     layer = _Layer(node, x, r, lengths)
     functions = _activations(node, ["Tanh"], len(layer.directions))
@@ -130,7 +136,13 @@ def rnn(node: OnnxNode, x: Tensor, w: Tensor, r: Tensor, *rest: Any) -> tuple[Te
 
 
 def gru(node: OnnxNode, x: Tensor, w: Tensor, r: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    """Gates z, r, h of ONNX; the reset gate is applied before or after the recurrent product."""
+    """Gates z, r, h of ONNX; the reset gate is applied before or after the recurrent product.
+
+    Parameters
+    ----------
+    node, x, w, r, *rest
+        The node and its inputs, as ONNX defines `GRU`.
+    """
     b, lengths, h0 = (*rest, None, None, None)[:3]
     layer = _Layer(node, x, r, lengths)
     functions = _activations(node, ["Sigmoid", "Tanh"], len(layer.directions))
@@ -158,7 +170,13 @@ def gru(node: OnnxNode, x: Tensor, w: Tensor, r: Tensor, *rest: Any) -> tuple[Te
 
 
 def lstm(node: OnnxNode, x: Tensor, w: Tensor, r: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    """Gates i, o, f, c of ONNX, with peepholes."""
+    """Gates i, o, f, c of ONNX, with peepholes.
+
+    Parameters
+    ----------
+    node, x, w, r, *rest
+        The node and its inputs, as ONNX defines `LSTM`.
+    """
     b, lengths, h0, c0, p = (*rest, None, None, None, None, None)[:5]
     layer = _Layer(node, x, r, lengths)
     functions = _activations(node, ["Sigmoid", "Tanh", "Tanh"], len(layer.directions))

@@ -21,7 +21,13 @@ __all__ = ["max_unpool", "resize", "resize_10"]
 
 
 def resize(node: OnnxNode, x: Tensor, roi: Any = None, scales: Any = None, sizes: Any = None) -> Tensor:
-    """Interpolation along one axis after the other."""
+    """Interpolation along one axis after the other.
+
+    Parameters
+    ----------
+    node, x, roi, scales, sizes
+        The node and its inputs, as ONNX defines `Resize`.
+    """
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         own = tinygrad_operator("Resize", "", node.version)
         if own is None:
@@ -159,7 +165,13 @@ def _along(node: OnnxNode, x: Tensor, axis: int, matrix: Any, offset: Any) -> Te
 
 
 def resize_10(node: OnnxNode, x: Tensor, scales: Any = None) -> Tensor:
-    """Version 10 and Upsample: asymmetric coordinates, rounded down, or up where an axis shrinks."""
+    """Version 10 and Upsample: asymmetric coordinates, rounded down, or up where an axis shrinks.
+
+    Parameters
+    ----------
+    node, x, scales
+        The node and its inputs, as ONNX defines `Upsample` and `Resize`.
+    """
     given = np.asarray(node.attribute("scales") if scales is None else scales, np.float32)
     mode = node.attribute("mode", "nearest")
     for axis, scale in enumerate(given):
@@ -172,7 +184,13 @@ def resize_10(node: OnnxNode, x: Tensor, scales: Any = None) -> Tensor:
 
 
 def max_unpool(node: OnnxNode, x: Tensor, indices: Tensor, shape: Any = None) -> Tensor:
-    """Values at the positions of the maxima; a larger output is padded with zeros at the end of each axis."""
+    """Values at the positions of the maxima; a larger output is padded with zeros at the end of each axis.
+
+    Parameters
+    ----------
+    node, x, indices, shape
+        The node and its inputs, as ONNX defines `MaxUnpool`.
+    """
     kernel = node.attribute("kernel_shape")
     rank = len(kernel)
     strides, pads = node.attribute("strides") or [1] * rank, node.attribute("pads") or [0] * (2 * rank)

@@ -102,7 +102,13 @@ def _reflected(place: Tensor, low: float, high: float) -> Tensor:
 
 
 def grid_sample(node: OnnxNode, x: Tensor, grid: Tensor) -> Tensor:
-    """Pixels at the places of a grid from -1 to 1."""
+    """Pixels at the places of a grid from -1 to 1.
+
+    Parameters
+    ----------
+    node, x, grid
+        The node and its inputs, as ONNX defines `GridSample`.
+    """
     mode, padding = node.attribute("mode", "linear"), node.attribute("padding_mode", "zeros")
     align, sizes = bool(node.attribute("align_corners", 0)), sizes_of(x)[2:]
     kernels: dict[str, Callable[[Tensor], Taps]] = {
@@ -137,7 +143,13 @@ def grid_sample(node: OnnxNode, x: Tensor, grid: Tensor) -> Tensor:
 
 
 def roi_align(node: OnnxNode, x: Tensor, rois: Tensor, batch: Tensor) -> Tensor:
-    """Means or maxima of samples in the bins of each region."""
+    """Means or maxima of samples in the bins of each region.
+
+    Parameters
+    ----------
+    node, x, rois, batch
+        The node and its inputs, as ONNX defines `RoiAlign`.
+    """
     height, width = node.attribute("output_height", 1), node.attribute("output_width", 1)
     ratio, mode = node.attribute("sampling_ratio", 0), node.attribute("mode", "avg")
     if ratio <= 0:
@@ -182,7 +194,13 @@ def deform_conv(
     bias: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Convolution whose taps are moved by offsets and scaled by a mask."""
+    """Convolution whose taps are moved by offsets and scaled by a mask.
+
+    Parameters
+    ----------
+    node, x, w, offset, bias, mask
+        The node and its inputs, as ONNX defines `DeformConv`.
+    """
     n, channels, *sizes = sizes_of(x)
     outputs, depth, *kernel = sizes_of(w)
     if len(sizes) != 2:

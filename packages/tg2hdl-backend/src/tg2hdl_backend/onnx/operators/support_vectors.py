@@ -38,7 +38,13 @@ def _rows(node: OnnxNode, features: int) -> np.ndarray:
 
 
 def svm_regressor(node: OnnxNode, x: Tensor) -> Tensor:
-    """Sum of kernels with the support vectors; the sign of it for a class of its own."""
+    """Sum of kernels with the support vectors; the sign of it for a class of its own.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `SVMRegressor`.
+    """
     real = x.cast(dtypes.float32)
     weights = np.array(node.attribute("coefficients"), np.float32).reshape(-1, 1)
     if node.attribute("n_supports", 0):
@@ -52,7 +58,13 @@ def svm_regressor(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def svm_classifier(node: OnnxNode, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Class with the most votes of the pairs of classes, and the decision of each pair."""
+    """Class with the most votes of the pairs of classes, and the decision of each pair.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `SVMClassifier`.
+    """
     if node.attribute("prob_a"):
         raise node.unsupported(
             "probabilities of pairs of classes are found by iteration",

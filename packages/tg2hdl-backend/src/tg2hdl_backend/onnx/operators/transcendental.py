@@ -61,7 +61,13 @@ _QUARTER_ROUNDING = 4.371139e-08
 
 
 def cos(node: OnnxNode, x: Tensor) -> Tensor:
-    """``sin(pi / 2 - abs(x))``; where the difference would round, ``1 - 2 * sin(x / 2) ** 2``."""
+    """``sin(pi / 2 - abs(x))``; where the difference would round, ``1 - 2 * sin(x / 2) ** 2``.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Cos`.
+    """
     size = wide(x).abs()
     large = size > 3
     sine = large.where(size / 2, math.pi / 2 - size).sin()
@@ -71,39 +77,81 @@ def cos(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def tan(node: OnnxNode, x: Tensor) -> Tensor:
-    """sin(x) / cos(x)."""
+    """sin(x) / cos(x).
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Tan`.
+    """
     return divide(wide(x).sin(), cos(node, wide(x))).cast(x.dtype)
 
 
 def celu(node: OnnxNode, x: Tensor) -> Tensor:
-    """``alpha * (exp(x / alpha) - 1)`` for negative numbers."""
+    """``alpha * (exp(x / alpha) - 1)`` for negative numbers.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Celu`.
+    """
     alpha: float = node.attribute("alpha", 1.0)
     value = wide(x)
     return (value < 0).where(alpha * real_functions.expm1(value / alpha), value).cast(x.dtype)
 
 
 def elu(node: OnnxNode, x: Tensor) -> Tensor:
-    """``alpha * (exp(x) - 1)`` for negative numbers."""
+    """``alpha * (exp(x) - 1)`` for negative numbers.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Elu`.
+    """
     return real_functions.elu(wide(x), node.attribute("alpha", 1.0)).cast(x.dtype)
 
 
 def selu(node: OnnxNode, x: Tensor) -> Tensor:
-    """ELU with ONNX's constants, which have more digits than tinygrad's."""
+    """ELU with ONNX's constants, which have more digits than tinygrad's.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Selu`.
+    """
     gamma: float = node.attribute("gamma", 1.05070102214813232421875)
     value = real_functions.elu(wide(x), node.attribute("alpha", 1.67326319217681884765625))
     return (value * gamma).cast(x.dtype)
 
 
 def gelu(node: OnnxNode, x: Tensor) -> Tensor:
-    """``x`` times the normal distribution of `x`, or its approximation by tanh."""
+    """``x`` times the normal distribution of `x`, or its approximation by tanh.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Gelu`.
+    """
     return real_functions.gelu(wide(x), node.attribute("approximate", "none") == "tanh").cast(x.dtype)
 
 
 def bias_gelu(node: OnnxNode, x: Tensor, bias: Tensor) -> Tensor:
-    """Gelu of a sum."""
+    """Gelu of a sum.
+
+    Parameters
+    ----------
+    node, x, bias
+        The node and its inputs, as ONNX Runtime defines `BiasGelu`.
+    """
     return gelu(node, x + bias)
 
 
 def fast_gelu(node: OnnxNode, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Approximation of Gelu by tanh, perhaps of a sum."""
+    """Approximation of Gelu by tanh, perhaps of a sum.
+
+    Parameters
+    ----------
+    node, x, bias
+        The node and its inputs, as ONNX Runtime defines `FastGelu`.
+    """
     return real_functions.gelu(wide(x if bias is None else x + bias), True).cast(x.dtype)

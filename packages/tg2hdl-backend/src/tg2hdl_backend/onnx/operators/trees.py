@@ -182,7 +182,13 @@ def _sums(
 
 
 def tree_regressor(node: OnnxNode, x: Tensor) -> Tensor:
-    """Sum, mean, smallest or largest of the leaves of all trees."""
+    """Sum, mean, smallest or largest of the leaves of all trees.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `TreeEnsembleRegressor`.
+    """
     forest, row = _forest(node)
     weights = _table(node, row, "target", node.attribute("n_targets", 1), node.attribute("target_ids"))
     kind = node.attribute("aggregate_function", "SUM")
@@ -191,7 +197,13 @@ def tree_regressor(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def tree_classifier(node: OnnxNode, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Label of the largest score, and the scores."""
+    """Label of the largest score, and the scores.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `TreeEnsembleClassifier`.
+    """
     labels, ids = class_labels(node), list(node.attribute("class_ids"))
     forest, row = _forest(node)
     base = _values(node, "base_values")
@@ -218,7 +230,13 @@ def _binary(node: OnnxNode, score: Tensor, positive: bool, labels: list[int]) ->
 
 
 def tree_ensemble(node: OnnxNode, x: Tensor) -> Tensor:
-    """Version 5: leaves in tables of their own, tests of membership."""
+    """Version 5: leaves in tables of their own, tests of membership.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as the domain ai.onnx.ml defines `TreeEnsemble`.
+    """
     ids = [np.asarray(node.attribute(f"nodes_{side}nodeids")) for side in ("true", "false")]
     leafs = [np.asarray(node.attribute(f"nodes_{side}leafs")) for side in ("true", "false")]
     targets = np.asarray(node.attribute("leaf_targetids"))

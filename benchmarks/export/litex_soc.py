@@ -29,7 +29,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl.testbench.accesses import Operation, register_accesses
+from tg2hdl.testbench.accesses import AccessOperation, register_accesses
 
 RESULTS = Path(__file__).with_suffix(".json")
 RNG = np.random.default_rng(3)
@@ -176,7 +176,7 @@ def steps(found: dict[str, Any], soc: Any, runs: int) -> list[tuple[int, int, in
             rows.append((CHECK, number, registers[f"{name}_id_{half}"]["addr"], value))
         rows.append((WRITE, number, registers[f"{name}_ev_enable"]["addr"], 1))
         for access in register_accesses(accelerator, runs):
-            if access.operation == Operation.RUN:
+            if access.operation == AccessOperation.RUN:
                 rows += [
                     (QUIET, number, 0, 0),
                     (WRITE, number, base + 0x34, 1),
@@ -187,7 +187,7 @@ def steps(found: dict[str, Any], soc: Any, runs: int) -> list[tuple[int, int, in
                     (QUIET, number, 0, 0),
                 ]
             else:
-                is_write = access.operation == Operation.WRITE
+                is_write = access.operation == AccessOperation.WRITE
                 rows.append((WRITE if is_write else CHECK, number, base + access.address, access.data))
     return rows
 

@@ -10,7 +10,7 @@ from tinygrad import Tensor, Variable, nn
 from tg2hdl_backend import capture, tensor_graph
 from tg2hdl_backend.agreement import agreement
 from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
-from tg2hdl_backend.tinygrad_adapter.memory_views import View
+from tg2hdl_backend.tinygrad_adapter.memory_views import MemoryView
 from tg2hdl_backend.tinygrad_adapter.model_inputs import bound_values, spec_of
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result
 from tg2hdl_backend.tinygrad_adapter.pending import _evaluated
@@ -192,7 +192,7 @@ CASES = {
         "  hint: write this part of the model in other operations, or try another version of tinygrad",
     ),
     "odd view": (
-        lambda: View(0, 1, 3, DType.FP32).offset,
+        lambda: MemoryView(0, 1, 3, DType.FP32).offset,
         "unsupported: a view of fp32 that starts at byte 1 of a buffer\n"
         "  at: 3 elements\n"
         "  hint: make the tensor contiguous first",

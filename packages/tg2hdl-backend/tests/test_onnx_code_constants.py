@@ -8,7 +8,7 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 from tg2hdl_backend import OnnxModel  # noqa: E402
-from tg2hdl_backend.onnx.graph import Graph  # noqa: E402
+from tg2hdl_backend.onnx.graph import OnnxGraph  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import golden, runtime, write  # noqa: E402
 
 node = onnx.helper.make_node
@@ -88,7 +88,7 @@ def test_constants_of_operators_on_codes(tmp_path, dtype):
     constants.add_all()
     made = [n.output[0] for n in constants.nodes if n.domain]
     path = write(tmp_path / "q.onnx", constants.nodes, [], [(n, dtype, None) for n in made], None, OPSETS)
-    graph = Graph(OPSETS)
+    graph = OnnxGraph(OPSETS)
     graph.run(constants.nodes)
     for n, name, expected in zip([n for n in constants.nodes if n.domain], made, runtime(path), strict=True):
         np.testing.assert_array_equal(graph.value(name).array, expected, f"{n.op_type} {name}", strict=True)

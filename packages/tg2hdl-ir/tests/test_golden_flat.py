@@ -8,7 +8,7 @@ import pytest
 from tg2hdl_ir import evaluate, parse_kernel
 from tg2hdl_ir.analysis.dependence import Dependence
 from tg2hdl_ir.golden.interchange import interchanged
-from tg2hdl_ir.golden.plan import Plan
+from tg2hdl_ir.golden.plan import GoldenPlan
 from tg2hdl_ir.golden.recurrence import find_recurrence
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.testing.reference import interpret
@@ -340,7 +340,7 @@ def test_sums_that_restart_in_some_steps(choice, total, last, dtype):
     low, high = kernel.buffer(1).dtype.min_value, kernel.buffer(1).dtype.max_value
     buffers = {1: rng.integers(low, high, 12, endpoint=True).astype(storage)}
     bounds = {loop.counter.axis: loop.bound for loop in kernel.loop_tree.walk() if loop.counter}
-    plan = Plan.of(kernel, bounds, lambda *_: None)
+    plan = GoldenPlan.of(kernel, bounds, lambda *_: None)
     (outer,) = plan.kernel.loop_tree.loops
     assert len(find_recurrence(plan, outer).segments) == 1
     np.testing.assert_array_equal(evaluate(kernel, buffers)[0], interpret(kernel, buffers)[0])

@@ -14,7 +14,7 @@ from tg2hdl_quant.graph import QuantizeOptions, import_graph, quantize_graph
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.calibrated import Lowering
 from tg2hdl_quant.graph.products import by_float32_product
-from tg2hdl_quant.graph.values import Sum, Value
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
 FLOAT = DType.FP32
@@ -53,12 +53,12 @@ def infinite():
 def wide_product():
     builder = IntegerBuilder()
     source = builder.add("input", (), (), DType.INT32, 0)
-    total = Sum((Value(source, np.asarray(0.5), -(1 << 26), 1 << 26),), np.zeros(()), ())
+    total = IntegerSum((IntegerValue(source, np.asarray(0.5), -(1 << 26), 1 << 26),), np.zeros(()), ())
     by_float32_product(builder, total, 1.0, 1 << 30, "layer x")
 
 
 def several_scales():
-    value = Value(0, np.array([0.5, 0.25]), -127, 127)
+    value = IntegerValue(0, np.array([0.5, 0.25]), -127, 127)
     lowering = SimpleNamespace(_value=lambda number: value, _where_name=lambda number: "layer mul")
     Lowering._scalar(lowering, 0)
 

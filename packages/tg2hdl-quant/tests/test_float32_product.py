@@ -11,7 +11,7 @@ from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import requantize
-from tg2hdl_quant.graph.values import Sum, Value
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue
 
 OPTIONS = QuantizeOptions(requantization="multiplier", rounding="onnxruntime")
 REACH = (1 << 24) - 1
@@ -20,7 +20,9 @@ REACH = (1 << 24) - 1
 def results(sums: np.ndarray, ratio: float, low: int, high: int, reach: int = REACH) -> np.ndarray:
     builder = IntegerBuilder()
     source = builder.add("input", (), (), DType.INT32, 0)
-    total = Sum((Value(source, np.float64(np.float32(ratio)).reshape(()), -reach, reach),), np.zeros(()), ())
+    total = IntegerSum(
+        (IntegerValue(source, np.float64(np.float32(ratio)).reshape(()), -reach, reach),), np.zeros(()), ()
+    )
     made = requantize(builder, total, 1.0, low, high, OPTIONS, "layer x")
     graph = TensorGraph("requantization", tuple(builder.nodes), (source,), (made,), ("x",))
     return evaluate_graph(graph, [sums])[0]

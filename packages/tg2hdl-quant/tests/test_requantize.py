@@ -11,7 +11,7 @@ from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_quant.graph import QuantizeOptions
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.requantize import requantize
-from tg2hdl_quant.graph.values import Sum, Value
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue
 
 
 @pytest.mark.parametrize("rounding", ["half_up", "half_even"])
@@ -34,7 +34,7 @@ def test_sums_of_32_bits_err_by_a_quarter_of_a_step_at_most(
     offset = rng.uniform(-0.01, 0.01, 20) * high
     builder = IntegerBuilder()
     sums = builder.add("input", (), (20,), DType.INT32, 0, "x")
-    total = Sum((Value(sums, ratio, -reach, reach),), offset, (20,))
+    total = IntegerSum((IntegerValue(sums, ratio, -reach, reach),), offset, (20,))
     options = QuantizeOptions(requantization="multiplier", rounding=rounding)
     made = requantize(builder, total, 1.0, low, high, options, "layer x")
     graph = TensorGraph("g", tuple(builder.nodes), (sums,), (made,), ("x",), None)
@@ -67,7 +67,7 @@ def test_sums_beyond_64_bits_are_refused() -> None:
 def test_multipliers_of_24_bits_keep_all_of_sixteen_bits(ratio: float) -> None:
     builder, reach = IntegerBuilder(), 1 << 25
     sums = builder.add("input", (), (1,), DType.INT32, 0, "x")
-    total = Sum((Value(sums, np.asarray(ratio), -reach, reach),), np.zeros(()), (1,))
+    total = IntegerSum((IntegerValue(sums, np.asarray(ratio), -reach, reach),), np.zeros(()), (1,))
     options = QuantizeOptions(requantization="multiplier", rounding="half_even", multiplier_bits=24)
     made = requantize(builder, total, 1.0, -32768, 32767, options, "layer x")
     graph = TensorGraph("g", tuple(builder.nodes), (sums,), (made,), ("x",), None)

@@ -19,7 +19,7 @@ from tg2hdl_quant.graph import QuantizeOptions
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.requantize import codes_of_sums, requantize
-from tg2hdl_quant.graph.values import Sum, Value
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue
 from tg2hdl_quant.testing import check_rounding
 
 NAMES = [r.name for r in registry().roundings()]
@@ -105,7 +105,7 @@ def test_shifts_of_each_channel_and_none(name: str) -> None:
     reach, shifts = 300, np.array([0, 1, 4])
     builder = IntegerBuilder()
     x = builder.add("input", (), (3,), DType.INT16, 0, "x")
-    total = Sum((Value(x, 2.0**-shifts, -reach, reach),), np.array([3.0, 0.5, -1.0]), (3,))
+    total = IntegerSum((IntegerValue(x, 2.0**-shifts, -reach, reach),), np.array([3.0, 0.5, -1.0]), (3,))
     options = QuantizeOptions(rounding=name)
     made = requantize(builder, total, 1.0, -1000, 1000, options, "layer x")
     graph = TensorGraph("g", tuple(builder.nodes), (x,), (made,), ("x",), None)

@@ -33,7 +33,7 @@ from amaranth_boards.resources import UARTResource
 
 from tg2hdl_synth.boards import bitstream
 from tg2hdl_synth.boards.board_names import board_named
-from tg2hdl_synth.boards.loopback import Loopback, build_loopback
+from tg2hdl_synth.boards.loopback import LoopbackDesign, build_loopback
 from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import Fit
@@ -660,7 +660,7 @@ def test_a_pll_is_in_the_pad_of_the_clock_where_that_has_one(tmp_path, board, ki
     platform = resolve(board_named(board).platform)()
     settings = pll_settings("ice40", platform.default_clk_frequency / 1e6, 24.0)
     with bitstream.tool_environment("ice40", tmp_path):
-        top = bitstream._OnBoard(Loopback(), tools_of("ice40"), settings, 12)
+        top = bitstream._OnBoard(LoopbackDesign(), tools_of("ice40"), settings, 12)
         text = platform.prepare(top, name="top").files["top.il"]
     assert f"cell \\{kind} " in text
     assert f"parameter \\FILTER_RANGE 3'{filter_range:03b}" in text

@@ -16,7 +16,7 @@ from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.repeats import bounds
-from tg2hdl_top.sequencer.access_times import Interval, access_times
+from tg2hdl_top.sequencer.access_times import CycleRange, access_times
 from tg2hdl_top.testing import simulate
 
 SIZE = 6
@@ -344,6 +344,6 @@ def test_a_convolution_with_a_stride_shares_the_core_of_those_without(monkeypatc
     assert design.validation.whole == design.validation.kernels == 3, "two layers are one kernel"
     assert Design.from_json(design.to_json()).format() == design.format()
     for plan in design.kernels:
-        times = access_times(plan, {buffer: Interval(0, 0) for buffer in plan.layouts})
+        times = access_times(plan, {buffer: CycleRange(0, 0) for buffer in plan.layouts})
         (written,) = times.writes.values()
         assert 0 < written.first.min() < written.last.max() == times.cycles

@@ -129,9 +129,9 @@ def test_build_for_a_board(tmp_path, monkeypatch):
 def test_memories_that_no_board_has_are_refused():
     fits = pytest.importorskip("tg2hdl_synth.fits")
     from tg2hdl_synth.estimate import convert
-    from tg2hdl_tpu.hardware.chip import ExternalMemory
+    from tg2hdl_tpu.hardware.chip import RowMemory
 
-    fit = fits.component_fits(convert(ExternalMemory(Config(xmem_rows=512))), "ice40-up5k", "fewer rows")
+    fit = fits.component_fits(convert(RowMemory(Config(xmem_rows=512))), "ice40-up5k", "fewer rows")
     assert (fit.hint, bool(fit)) == ("fewer rows", False)
     assert "memory: 262,144 bits" in fit.lines[0]
-    assert fits.component_fits(convert(ExternalMemory(CONFIG)), "ecp5-25k", "fewer rows")
+    assert fits.component_fits(convert(RowMemory(CONFIG)), "ecp5-25k", "fewer rows")

@@ -9,7 +9,7 @@ from tg2hdl_tpu import Bundle, Config, Instruction, Machine, assemble, disassemb
 from tg2hdl_tpu.bundle import Region
 from tg2hdl_tpu.hardware.pre import MatrixUnit
 from tg2hdl_tpu.hardware.simulate import Hardware
-from tg2hdl_tpu.hardware.sums import Sums
+from tg2hdl_tpu.hardware.sums import SumRegisters
 from tg2hdl_tpu.isa import Trap, encode, is_illegal, problem
 from tg2hdl_tpu.page import isa_page
 from tg2hdl_tpu.reference import Reference
@@ -44,7 +44,7 @@ def test_matrix_unit_multiplies_segments_of_two_rows():
 def test_sums_are_cleared_added_set_and_read():
     config, rng = Config(lanes=8, rows=2, columns=4, output_stationary=True), np.random.default_rng(1)
     sums = np.zeros((2, 4), np.int32)
-    with open_simulation(SimulationModel(Sums(config)), engine="amaranth") as sim:
+    with open_simulation(SimulationModel(SumRegisters(config)), engine="amaranth") as sim:
         for step in range(60):
             products = rng.integers(-(1 << 14), (1 << 14) + 1, (2, 4)).astype(np.int16)
             words = rng.integers(-(1 << 31), 1 << 31, 4).astype(np.int32)

@@ -12,7 +12,7 @@ import pytest
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import CapacityError, InputError, UnsupportedError
 from tg2hdl_tpu.device.image import GUARD, Image
-from tg2hdl_tpu.device.options import DeviceOptions
+from tg2hdl_tpu.device.options import TinytpuOptions
 
 pytest.importorskip("tg2hdl_backend", reason="an extra: pip install tg2hdl-tpu[tinygrad]")
 
@@ -215,15 +215,15 @@ def test_unmodified_program_finds_the_device():
 
 
 def test_options():
-    assert DeviceOptions.parse("engine=cxxrtl,clock_mhz=50") == DeviceOptions("cxxrtl", 50)
-    assert str(DeviceOptions.parse("clock_mhz=50")) == "clock_mhz=50"
+    assert TinytpuOptions.parse("engine=cxxrtl,clock_mhz=50") == TinytpuOptions("cxxrtl", 50)
+    assert str(TinytpuOptions.parse("clock_mhz=50")) == "clock_mhz=50"
     for text, message in {
         "speed=9": "unknown device option 'speed'",
         "engine=fast": "device option engine cannot be 'fast'",
         "clock_mhz=0": "device option clock_mhz cannot be '0'",
     }.items():
         with pytest.raises(InputError, match=message):
-            DeviceOptions.parse(text)
+            TinytpuOptions.parse(text)
 
 
 def test_memory_is_used_again_and_never_shared():

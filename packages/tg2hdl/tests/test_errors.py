@@ -46,7 +46,7 @@ from tg2hdl.width_search import search_widths
 from tg2hdl_ir import DType, Tg2hdlError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_quant.graph import QuantizeOptions
-from tg2hdl_quant.graph.values import Value
+from tg2hdl_quant.graph.values import IntegerValue
 
 X = np.arange(4, dtype=np.int8)
 SAMPLES = np.linspace(-1, 1, 32).reshape(8, 4).astype(np.float32)
@@ -348,7 +348,7 @@ def tokenizer(folder, data):
 
 def other_codes():
     nodes = [SimpleNamespace(dtype=DType.INT8)] * 2
-    ends = [Value(n, np.asarray(scale), -128, 127) for n, scale in enumerate((0.5, 0.25))]
+    ends = [IntegerValue(n, np.asarray(scale), -128, 127) for n, scale in enumerate((0.5, 0.25))]
     graph = SimpleNamespace(name="net", nodes=nodes)
     _check_codes(SimpleNamespace(graph=graph, inputs=ends[:1], outputs=ends[1:]), ["h"])
 

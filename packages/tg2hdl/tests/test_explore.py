@@ -17,7 +17,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli import cli
-from tg2hdl.exploration.figures import Choice, Figures, Planner
+from tg2hdl.exploration.figures import Figures, PointChoice, PointPlanner
 from tg2hdl.exploration.search import Search
 from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
@@ -110,10 +110,10 @@ def test_budgets_share_plans_and_nothing_else_changes():
     """The plans of a planner that has planned other budgets are those of a new one."""
     w = Tensor(np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32))
     program = capture(lambda x: (x @ w).relu().sum(-1), np.zeros((4, 12), np.float32)).program
-    planner = Planner({"": (program, {})}, "ecp5-85k")
+    planner = PointPlanner({"": (program, {})}, "ecp5-85k")
     for order, budget in itertools.product(("strict", "relaxed"), (8, 1, 4, 2, None)):
         options = CompileOptions(multipliers=budget, float_order=order, validate="off")
-        shared, alone = planner.planned(Choice(options))[1], compile_program(program, options)
+        shared, alone = planner.planned(PointChoice(options))[1], compile_program(program, options)
         assert shared.format() == alone.format()
 
 
@@ -211,7 +211,7 @@ def test_limits_that_nothing_keeps(found):
 
 
 def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, found):
-    path, estimated = tmp_path / "study.json", Planner.estimated
+    path, estimated = tmp_path / "study.json", PointPlanner.estimated
     calls = []
 
     def stops(self, choice, design):
@@ -220,7 +220,7 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, found):
             raise KeyboardInterrupt
         return estimated(self, choice, design)
 
-    monkeypatch.setattr(Planner, "estimated", stops)
+    monkeypatch.setattr(PointPlanner, "estimated", stops)
     with pytest.raises(KeyboardInterrupt):
         tg2hdl.explore(squares, X, part=PART, space=SPACE, study=path)
     again = tg2hdl.explore(squares, X, part=PART, space=SPACE, study=path, resume=True)
@@ -250,7 +250,7 @@ def test_workers_find_the_same(found):
 def test_plans_of_a_part_are_used_again(monkeypatch, tmp_path):
     monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path / "cache"))
     first = tg2hdl.explore(squares, X, part=PART, space=SPACE)
-    monkeypatch.setattr(Planner, "planned", None)
+    monkeypatch.setattr(PointPlanner, "planned", None)
     again = tg2hdl.explore(squares, X, part=PART, space=SPACE)
     assert [p.figures for p in again.points] == [p.figures for p in first.points]
     assert again.compile().design.format() == first.compile().design.format()
@@ -276,7 +276,7 @@ def test_the_command_prints_the_front_and_the_command_line_of_the_best(file, tmp
 
 
 def test_ctrl_c_keeps_what_is_known(file, tmp_path, monkeypatch):
-    estimated, calls = Planner.estimated, []
+    estimated, calls = PointPlanner.estimated, []
 
     def stops(self, choice, design):
         calls.append(choice)
@@ -284,7 +284,7 @@ def test_ctrl_c_keeps_what_is_known(file, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return estimated(self, choice, design)
 
-    monkeypatch.setattr(Planner, "estimated", stops)
+    monkeypatch.setattr(PointPlanner, "estimated", stops)
     arguments = [
         "explore",
         file,

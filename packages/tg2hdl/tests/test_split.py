@@ -14,7 +14,7 @@ from tinygrad import Tensor, Variable
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.splitting import system
-from tg2hdl.splitting.cut import Cut, choose_cuts, possible_cuts
+from tg2hdl.splitting.cut import ModelCut, choose_cuts, possible_cuts
 from tg2hdl_backend import capture
 from tg2hdl_ir.errors import InputError, SimulationError, UnsupportedError, ValidationError
 
@@ -114,7 +114,7 @@ def test_fewer_bits_are_taken_where_the_balance_is_about_the_same():
     assert [cut.before for cut in choose_cuts(whole, [150, 5, 5, 150], 2)] == [2]
     assert [cut.before for cut in choose_cuts(whole, [5, 5, 100, 100], 2)] == [3]  # balance first
     assert [cut.before for cut in choose_cuts(whole, [10, 10, 10, 10], 4)] == [1, 2, 3]
-    assert isinstance(cuts[0], Cut)
+    assert isinstance(cuts[0], ModelCut)
 
 
 def test_a_model_that_cannot_be_cut_is_refused_with_the_reason():

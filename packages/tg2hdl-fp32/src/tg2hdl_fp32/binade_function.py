@@ -14,7 +14,7 @@ from .elementary import ElementaryCore
 from .functions import PRECISION
 from .normalizing import normalize_unpacked
 from .pipeline import Pipeline
-from .polynomial import Piece, PolynomialTable, degree_for, fit, horner
+from .polynomial import PolynomialPiece, PolynomialTable, degree_for, fit, horner
 from .rom import lookup
 from .scaled_result import round_scaled
 from .series import Series
@@ -116,15 +116,15 @@ def binade_table(name: str, significand: int, operand: int, lowest: int, highest
     for segments in range(1, operand):
         pieces, exponents = [], []
         scale = _scale(2 * shape.slope)
-        pieces.append(Piece(_linear(shape.slope), _ONE, _ONE >> segments, 1 << segments, scale))
+        pieces.append(PolynomialPiece(_linear(shape.slope), _ONE, _ONE >> segments, 1 << segments, scale))
         exponents.append(-scale)
         for exponent in range(first, last):
             start = _ONE << exponent if exponent >= 0 else _ONE >> -exponent
             scale = _scale(shape.series(2 * start, 0, 2)[0])
-            pieces.append(Piece(shape.series, start, start >> segments, 1 << segments, scale))
+            pieces.append(PolynomialPiece(shape.series, start, start >> segments, 1 << segments, scale))
             exponents.append(-scale)
         scale = _scale(shape.limit)
-        pieces.append(Piece(_constant(shape.limit), _ONE, _ONE >> segments, 1 << segments, scale))
+        pieces.append(PolynomialPiece(_constant(shape.limit), _ONE, _ONE >> segments, 1 << segments, scale))
         exponents.append(-scale)
         table = fit(
             pieces,

@@ -1,6 +1,6 @@
 """Cost of cores: registers, multipliers and tables of a netlist, LUTs after synthesis, and tables of many cores."""
 
-__all__ = ["Cost", "cost_of", "cost_table", "luts_of"]
+__all__ = ["CellCounts", "cost_of", "cost_table", "luts_of"]
 
 import importlib.util
 import re
@@ -17,7 +17,7 @@ from .timing import PROFILES
 from .verilog import RUN
 
 
-class Cost(NamedTuple):
+class CellCounts(NamedTuple):
     """Counts of a netlist.
 
     Attributes
@@ -35,7 +35,7 @@ class Cost(NamedTuple):
     memory: int
 
 
-def cost_of(core: Any) -> Cost:
+def cost_of(core: Any) -> CellCounts:
     """Count registers exactly, and multipliers as 18x18 blocks."""
     from amaranth.back import rtlil
 
@@ -59,7 +59,7 @@ def cost_of(core: Any) -> Cost:
             elif kind == "$mul":
                 multipliers += -(-width["\\A_WIDTH"] // 18) * -(-width["\\B_WIDTH"] // 18)
             kind = ""
-    return Cost(registers, multipliers, memory)
+    return CellCounts(registers, multipliers, memory)
 
 
 def luts_of(core: Any) -> int:

@@ -12,7 +12,7 @@ from .functions import PRECISION
 from .multiplier import multiply
 from .normalizing import normalize_operand, normalize_unpacked
 from .pipeline import Pipeline
-from .polynomial import Piece, PolynomialTable, degree_for, fit, horner
+from .polynomial import PolynomialPiece, PolynomialTable, degree_for, fit, horner
 from .scaled_result import round_scaled
 from .series import Series
 from .timing import add_delay, lut_delay
@@ -44,8 +44,8 @@ def slope_table(operand: int, significand: int, factor: int, scale: int) -> Poly
     fraction = significand + 5 + degree.bit_length()
     for index in range(1, operand):
         pieces = [
-            Piece(_scaled(factor), 0, _ONE >> index + 1, 1 << index, scale),
-            Piece(_scaled(factor), -(_ONE >> operand), -(_ONE >> index + 2), 1 << index, scale),
+            PolynomialPiece(_scaled(factor), 0, _ONE >> index + 1, 1 << index, scale),
+            PolynomialPiece(_scaled(factor), -(_ONE >> operand), -(_ONE >> index + 2), 1 << index, scale),
         ]
         limit = 2 ** (fraction - significand - 3)
         table = fit(pieces, delta=operand - 2 - index, fraction=fraction, degree=degree, limit=limit)

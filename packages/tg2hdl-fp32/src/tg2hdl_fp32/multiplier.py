@@ -1,6 +1,6 @@
 """Unsigned multiplication in limbs of at most 18 bits, with registers in the multiplier blocks."""
 
-__all__ = ["Multiplier18", "multiply"]
+__all__ = ["LimbMultiplier", "multiply"]
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ from .timing import add_delay, lut_delay
 _LIMB = 18
 
 
-class Multiplier18(wiring.Component):
+class LimbMultiplier(wiring.Component):
     """One MULT18X18D of an ECP5 with its own registers, or the same in portable logic.
 
     Parameters
@@ -142,7 +142,7 @@ def multiply(
     blocks: list[tuple[int, int]] = []
     for i, (_, x) in enumerate(limbs[0]):
         for j, (_, y) in enumerate(limbs[1]):
-            block = Multiplier18(registers, target=target, domain=p.domain)
+            block = LimbMultiplier(registers, target=target, domain=p.domain)
             p.add(f"{name}_{i}_{j}", block)
             p.drive(block.a.eq(x))
             p.drive(block.b.eq(y))

@@ -1,6 +1,6 @@
 """Piecewise polynomials in fixed point: generated with a bound of the error, evaluated by Horner's rule."""
 
-__all__ = ["Piece", "PolynomialTable", "degree_for", "fit", "horner"]
+__all__ = ["PolynomialPiece", "PolynomialTable", "degree_for", "fit", "horner"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def degree_for(bits: int) -> int:
 
 
 @dataclass(frozen=True)
-class Piece:
+class PolynomialPiece:
     """Equal intervals on which a function is approximated, walked up or down.
 
     Attributes
@@ -158,7 +158,7 @@ def _economize(series: list[int], degree: int) -> tuple[list[int], int]:
 
 
 def _rows(
-    pieces: Sequence[Piece], degree: int, fraction: int, limit: int
+    pieces: Sequence[PolynomialPiece], degree: int, fraction: int, limit: int
 ) -> tuple[list[tuple[int, ...]], int]:
     """Coefficients, and the largest difference of a polynomial; as soon as it is above `limit`, no more of them."""
     rows, worst = [], 0
@@ -181,13 +181,13 @@ def _rows(
 
 
 def fit(
-    make: Sequence[Piece], *, delta: int, fraction: int, degree: int, limit: float
+    make: Sequence[PolynomialPiece], *, delta: int, fraction: int, degree: int, limit: float
 ) -> PolynomialTable | None:
     """Approximate a function on pieces, or return None if the bound of the error exceeds `limit` units of the result.
 
     Parameters
     ----------
-    make : sequence of Piece
+    make : sequence of PolynomialPiece
     delta : int
         Bits of the place in an interval.
     fraction : int

@@ -12,7 +12,7 @@ from .elementary import OfAnyFormat
 from .functions import PRECISION
 from .multiplier import multiply
 from .pipeline import Pipeline
-from .polynomial import Piece, PolynomialTable, degree_for, fit, horner
+from .polynomial import PolynomialPiece, PolynomialTable, degree_for, fit, horner
 from .scaled_result import round_scaled
 from .timing import add_delay, lut_delay
 from .unpacked import unpack
@@ -25,7 +25,7 @@ def power_table(significand: int) -> PolynomialTable:
     fraction = significand + 4 + degree.bit_length()
     places = significand + 5
     for index in range(1, places):
-        piece = Piece(series.exp2, 0, 1 << PRECISION - index, 1 << index)
+        piece = PolynomialPiece(series.exp2, 0, 1 << PRECISION - index, 1 << index)
         limit = 2 ** (fraction - significand - 2)
         table = fit([piece], delta=places - index, fraction=fraction, degree=degree, limit=limit)
         if table is not None:

@@ -16,7 +16,7 @@ from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_ir.installation import installation
 
-__all__ = ["DaskPool", "Pool", "ProcessPool"]
+__all__ = ["DaskPool", "ProcessPool", "WorkerPool"]
 
 _TIMEOUT = 20
 """Time for a scheduler to answer, and for its first worker to come (s)."""
@@ -24,7 +24,7 @@ _KEPT = 4
 """Shared values that a process keeps."""
 
 
-class Pool(Protocol):
+class WorkerPool(Protocol):
     """Where tasks are run."""
 
     @property

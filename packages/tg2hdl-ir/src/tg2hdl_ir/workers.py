@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from tg2hdl_ir.errors import InputError, SimulationError, Tg2hdlError
-from tg2hdl_ir.worker_pools import DaskPool, Pool, ProcessPool
+from tg2hdl_ir.worker_pools import DaskPool, ProcessPool, WorkerPool
 
 __all__ = ["TRIES", "Workers", "WorkersError"]
 
@@ -73,7 +73,7 @@ class Workers:
                 f"workers={count!r} is not a positive integer", hint="give the number of processes, e.g. 2"
             )
         self._progress = progress
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
         if cluster is not None:
             self._pool = DaskPool(cluster)
         elif count > 1 or renewed_after is not None:
@@ -158,7 +158,7 @@ class _Run:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: WorkerPool,
         function: Callable[[Any, Any], Any],
         items: list[Any],
         shared: bytes,

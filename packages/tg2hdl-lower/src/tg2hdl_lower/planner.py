@@ -24,7 +24,7 @@ from tg2hdl_lower.dataflow.warm_up import with_warm_up
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, decide, most_cycles
 from tg2hdl_lower.lanes.interleavings import Tiles, interleavings
 from tg2hdl_lower.lower_latency import lower_latency_units
-from tg2hdl_lower.memory.demand import Interval as StepInterval
+from tg2hdl_lower.memory.demand import PortInterval
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.memories import Memories, element_ranges
 from tg2hdl_lower.memory.use import MemoryRole
@@ -337,7 +337,7 @@ class Planning:
         self,
         flow: Dataflow,
         found: Schedule,
-        least: StepInterval,
+        least: PortInterval,
         lines: Mapping[int, int],
         delays: PortRegisters,
     ) -> str:
@@ -367,7 +367,7 @@ class Planning:
 
     def _scheduled(
         self, flow: Dataflow, ports: Mapping[int, int], delays: PortRegisters, interval: int
-    ) -> tuple[Dataflow, dict[int, int], Schedule, StepInterval]:
+    ) -> tuple[Dataflow, dict[int, int], Schedule, PortInterval]:
         """Nodes, delay lines, schedule, and the bound of its II; products take turns where they exceed the budget."""
         options, limit = self.options, self.options.budget
         lined, lines = with_delay_lines(flow, single=self.chained)

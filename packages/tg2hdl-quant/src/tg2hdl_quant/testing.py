@@ -23,7 +23,7 @@ from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import codes_of_sums, requantize
-from tg2hdl_quant.graph.values import Sum, Value
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue
 
 __all__ = ["check_quantizer", "check_rounding"]
 
@@ -205,7 +205,7 @@ def _requantized(rounding: RoundingDef, ratio: float) -> tuple[Any, Any, Any]:
     sums = np.arange(-reach, reach + 1)
     builder = IntegerBuilder()
     given = builder.add("input", (), (1,), DType.INT32, 0, "x")
-    total = Sum.of(Value(given, np.asarray(ratio), -reach, reach), (1,))
+    total = IntegerSum.of(IntegerValue(given, np.asarray(ratio), -reach, reach), (1,))
     options = QuantizeOptions(requantization="multiplier", rounding=rounding.name, multiplier_bits=24)
     made = requantize(builder, total, 1.0, -200, 200, options, rounding.name)
     graph = TensorGraph("g", tuple(builder.nodes), (given,), (made,), ("x",), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["Cell", "Memory", "Module", "edited", "read_rtlil", "top_name"]
+__all__ = ["Cell", "Module", "RtlilMemory", "edited", "read_rtlil", "top_name"]
 
 Constant = int | str
 """An integer, the text of a string, or the bits of a sized constant, the first one the most significant."""
@@ -46,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Memory:
+class RtlilMemory:
     """A memory: bits of a word, number of words."""
 
     name: str
@@ -63,7 +63,7 @@ class Module:
     attributes: dict[str, Constant]
     wires: dict[str, int] = field(default_factory=dict)
     initial: dict[str, str] = field(default_factory=dict)
-    memories: dict[str, Memory] = field(default_factory=dict)
+    memories: dict[str, RtlilMemory] = field(default_factory=dict)
     cells: list[Cell] = field(default_factory=list)
     connections: list[tuple[str, str]] = field(default_factory=list)
     span: tuple[int, int] = (0, 0)
@@ -71,7 +71,7 @@ class Module:
 
 def read_rtlil(text: str) -> dict[str, Module]:
     """Modules of a design by name."""
-    return {module.name: module for module in _Reader(text).modules()}
+    return {module.name: module for module in _RtlilReader(text).modules()}
 
 
 def top_name(modules: dict[str, Module]) -> str:
@@ -105,7 +105,7 @@ def plain(name: str) -> str:
     return name.removeprefix("\\")
 
 
-class _Reader:
+class _RtlilReader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
@@ -147,7 +147,7 @@ class _Reader:
             elif keyword == "memory":
                 *options, name = rest.split()
                 shape = _option(options, "width"), _option(options, "size")
-                module.memories[plain(name)] = Memory(plain(name), *shape, attributes)
+                module.memories[plain(name)] = RtlilMemory(plain(name), *shape, attributes)
             elif keyword == "cell":
                 module.cells.append(self.cell(rest, lines))
             elif keyword == "process":

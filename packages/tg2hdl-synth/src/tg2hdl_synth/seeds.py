@@ -23,7 +23,7 @@ _Files: TypeAlias = dict[str, bytes]
 
 
 @dataclass(frozen=True)
-class _Job:
+class _SeedJob:
     """What all seeds share: the netlist with its files, and the options of place and route."""
 
     netlist: Netlist
@@ -44,7 +44,7 @@ def place_seeds(
     options
         Further arguments of `Family.place`.
     """
-    job = _Job(netlist, _read(netlist.folder), part, options)
+    job = _SeedJob(netlist, _read(netlist.folder), part, options)
     cache = ContentCache("synth")
     for done, (number, runs) in enumerate(workers.run(_place, range(1, seeds + 1), job), 1):
         for key, files in runs.items():
@@ -52,7 +52,7 @@ def place_seeds(
         progress(f"seed {number + 1} placed and routed, {done} of {seeds}")
 
 
-def _place(job: _Job, seed: int) -> dict[str, _Files]:
+def _place(job: _SeedJob, seed: int) -> dict[str, _Files]:
     """Files of the runs of one seed, by their keys in the cache."""
     with tempfile.TemporaryDirectory() as place, recorded_runs() as runs:
         folder = Path(place)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from tg2hdl_synth.rtlil import Module
 
-__all__ = ["Product", "products", "soft_products"]
+__all__ = ["SoftProduct", "products", "soft_products"]
 
 _FACTOR = 18
 _HARD = "MULT18X18D"
 
 
 @dataclass(frozen=True)
-class Product:
+class SoftProduct:
     """A multiplication in RTLIL.
 
     Parameters
@@ -36,17 +36,17 @@ class Product:
         return -(-a // _FACTOR) * -(-b // _FACTOR)
 
 
-def products(modules: Mapping[str, Module]) -> list[Product]:
+def products(modules: Mapping[str, Module]) -> list[SoftProduct]:
     """Multiplications of a design that may take hard multipliers, in the order of the text."""
     return [
-        Product(module.name, cell.name, (cell.width("A_WIDTH"), cell.width("B_WIDTH")))
+        SoftProduct(module.name, cell.name, (cell.width("A_WIDTH"), cell.width("B_WIDTH")))
         for module in modules.values()
         for cell in module.cells
         if cell.kind == "$mul"
     ]
 
 
-def soft_products(modules: Mapping[str, Module], blocks: int) -> list[Product]:
+def soft_products(modules: Mapping[str, Module], blocks: int) -> list[SoftProduct]:
     """Products to build from LUTs so that the rest fits `blocks` hard multipliers: the smallest, of equals the last.
 
     Parameters

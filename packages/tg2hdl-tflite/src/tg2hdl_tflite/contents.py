@@ -11,8 +11,8 @@ import numpy.typing as npt
 from tinygrad import Tensor
 
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_tflite.file import File, Graph, TensorRecord
-from tg2hdl_tflite.value import Value, dtype_of
+from tg2hdl_tflite.file import File, TensorRecord, TfliteGraph
+from tg2hdl_tflite.value import TfliteValue, dtype_of
 
 __all__ = ["Contents"]
 
@@ -21,7 +21,7 @@ Refuse = Callable[[str, str], UnsupportedError]
 """Makes an error of a message and a hint."""
 
 
-def _names(graph: Graph) -> dict[int, str]:
+def _names(graph: TfliteGraph) -> dict[int, str]:
     """Names of variables by the tensors of their handles."""
     return {
         o.outputs[0]: (o.options.get("SharedName") or b"").decode(errors="replace")
@@ -56,14 +56,14 @@ class Contents:
         self._file, self._main, self.rounding = file, main, rounding
         self.notes: list[str] = []
         self.refused: list[UnsupportedError] = []
-        self._handles: dict[Graph, dict[int, str]] = {}
+        self._handles: dict[TfliteGraph, dict[int, str]] = {}
         self._scope: tuple[tuple[int, int], ...] = ()
         self.calls = 0
         self.constants: dict[str, Tensor] = {}
         self.variables: dict[str, Tensor] = {}
         self._made: dict[tuple[tuple[tuple[int, int], ...], int, str], Any] = {}
         self._first: dict[str, Array] = {}
-        self._now: dict[str, Value] = {}
+        self._now: dict[str, TfliteValue] = {}
         self._states: dict[TensorRecord, str] = {}
         for operator in file.graphs[main].operators:
             if operator.name == "CALL_ONCE":
@@ -112,7 +112,7 @@ class Contents:
         """Nesting depth of the graph whose operators are being built; 0 for the main one."""
         return len(self._scope)
 
-    def graph(self, number: int) -> Graph | None:
+    def graph(self, number: int) -> TfliteGraph | None:
         """A graph of the file other than the one that is compiled; None where there is none of the number."""
         is_other = 0 <= number < len(self._file.graphs) and number != self._main
         return self._file.graphs[number] if is_other else None
@@ -128,7 +128,7 @@ class Contents:
         finally:
             self._scope = outside
 
-    def handles(self, graph: Graph) -> dict[int, str]:
+    def handles(self, graph: TfliteGraph) -> dict[int, str]:
         """Names of variables by the tensors of their handles."""
         return self._handles.setdefault(graph, _names(graph))
 
@@ -147,18 +147,18 @@ class Contents:
             self.variables[name] = Tensor(np.ascontiguousarray(first), dtype=dtype).realize()
         return self.variables[name]
 
-    def read(self, refuse: Refuse, name: str, record: TensorRecord) -> Value:
+    def read(self, refuse: Refuse, name: str, record: TensorRecord) -> TfliteValue:
         """Contents of a variable at this place of the program."""
         if name in self._now:
-            return Value(record, self._now[name].tensor, None, self._now[name].bounds)
-        return Value(record, self._tensor(refuse, name, record))
+            return TfliteValue(record, self._now[name].tensor, None, self._now[name].bounds)
+        return TfliteValue(record, self._tensor(refuse, name, record))
 
-    def assign(self, refuse: Refuse, name: str, value: Value) -> None:
+    def assign(self, refuse: Refuse, name: str, value: TfliteValue) -> None:
         """New contents of a variable, for later operators and for the next run."""
         self._tensor(refuse, name, value.record)
         self._now[name] = value
 
-    def state(self, refuse: Refuse, record: TensorRecord) -> Value:
+    def state(self, refuse: Refuse, record: TensorRecord) -> TfliteValue:
         """Contents of a variable tensor at this place of the program; at first all are the zero point."""
         if record not in self._states:
             name, count = record.label, 2
@@ -168,7 +168,7 @@ class Contents:
             self._first[name] = np.full(record.shape, record.zero[0] if record.zero.size else 0, record.numpy)
         return self.read(refuse, self._states[record], record)
 
-    def assign_state(self, record: TensorRecord, value: Value) -> None:
+    def assign_state(self, record: TensorRecord, value: TfliteValue) -> None:
         """New contents of a variable tensor, for later operators and for the next run."""
         self._now[self._states[record]] = value
 

@@ -17,7 +17,15 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_tflite.labels import label_files
 from tg2hdl_tflite.options import OPTIONS, read_options
 
-__all__ = ["File", "Graph", "OperatorRecord", "Signature", "TensorRecord", "is_tflite_file", "read_file"]
+__all__ = [
+    "File",
+    "OperatorRecord",
+    "Signature",
+    "TensorRecord",
+    "TfliteGraph",
+    "is_tflite_file",
+    "read_file",
+]
 
 Array = npt.NDArray[Any]
 
@@ -111,7 +119,7 @@ class OperatorRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class TfliteGraph:
     """Tensors and operators, in the order of execution."""
 
     name: str
@@ -148,7 +156,7 @@ class File:
     ----------
     name : str
         Of the file.
-    graphs : tuple of Graph
+    graphs : tuple of TfliteGraph
     signatures : tuple of Signature
         In the order of the file.
     labels : tuple of tuple of str
@@ -156,7 +164,7 @@ class File:
     """
 
     name: str
-    graphs: tuple[Graph, ...]
+    graphs: tuple[TfliteGraph, ...]
     signatures: tuple[Signature, ...]
     labels: tuple[tuple[str, ...], ...] = ()
 
@@ -217,7 +225,7 @@ def read_file(path: Path, limit: int) -> File:
             hint="export the model again; a damaged download is often a page of text",
         )
     try:
-        return _Reader(data, path.name, limit).file()
+        return _TfliteReader(data, path.name, limit).file()
     except _FAULTS as error:
         raise InputError(
             f"{path.name} is damaged: {error}"
@@ -232,7 +240,7 @@ class _Damaged(ValueError):
     """Contents that contradict each other."""
 
 
-class _Reader:
+class _TfliteReader:
     """Reads one file; faults are those of `_FAULTS`."""
 
     def __init__(self, data: bytes, name: str, limit: int) -> None:
@@ -279,7 +287,7 @@ class _Reader:
                 self._buffers[index] = buffer.DataAsNumpy().tobytes() if length else None
         return self._buffers[index]
 
-    def _graph(self, graph: Any) -> Graph:
+    def _graph(self, graph: Any) -> TfliteGraph:
         tensors = tuple(self._tensor(graph.Tensors(n), n) for n in range(self._count(graph.TensorsLength())))
         operators = tuple(
             self._operator(graph.Operators(n), n, len(tensors))
@@ -288,7 +296,7 @@ class _Reader:
         inputs, outputs = (self._indices(graph, kind, len(tensors)) for kind in ("Inputs", "Outputs"))
         if -1 in (*inputs, *outputs):
             raise _Damaged("an input or output of a graph is missing")
-        return Graph(_text(graph.Name()), tensors, operators, inputs, outputs)
+        return TfliteGraph(_text(graph.Name()), tensors, operators, inputs, outputs)
 
     def _indices(self, table: Any, kind: str, tensors: int) -> tuple[int, ...]:
         found = tuple(

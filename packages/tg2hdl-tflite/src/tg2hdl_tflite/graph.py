@@ -10,18 +10,20 @@ from tinygrad import Tensor
 from tg2hdl_backend.tinygrad_adapter.origins import made_by
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tflite.contents import Contents
-from tg2hdl_tflite.file import Graph, TensorRecord
-from tg2hdl_tflite.node import OPERATORS, Node
-from tg2hdl_tflite.value import Value, dtype_of
+from tg2hdl_tflite.file import TensorRecord, TfliteGraph
+from tg2hdl_tflite.node import OPERATORS, TfliteNode
+from tg2hdl_tflite.value import TfliteValue, dtype_of
 
 __all__ = ["run_graph"]
 
 
-def run_graph(graph: Graph, inputs: Iterable[Value], contents: Contents) -> dict[int, Value]:
+def run_graph(
+    graph: TfliteGraph, inputs: Iterable[TfliteValue], contents: Contents
+) -> dict[int, TfliteValue]:
     """Values of all tensors; where an operator is refused, placeholders for its results."""
     values = dict(zip(graph.inputs, inputs, strict=True))
     for record in graph.operators:
-        node = Node(record, graph, values, contents)
+        node = TfliteNode(record, graph, values, contents)
         try:
             with made_by(f"{node.output.label} ({record.name})" if record.outputs else record.name):
                 results = _build(node)
@@ -32,7 +34,7 @@ def run_graph(graph: Graph, inputs: Iterable[Value], contents: Contents) -> dict
     return values
 
 
-def _build(node: Node) -> list[Value]:
+def _build(node: TfliteNode) -> list[TfliteValue]:
     """Results of an operator, checked against the file."""
     known = OPERATORS.get(node.name)
     if known is None:
@@ -51,9 +53,9 @@ def _build(node: Node) -> list[Value]:
     return [_checked(node, place, result) for place, result in enumerate(results)]
 
 
-def _checked(node: Node, place: int, result: Any) -> Value:
+def _checked(node: TfliteNode, place: int, result: Any) -> TfliteValue:
     record = node.outputs[place]
-    value = result if isinstance(result, Value) else Value(record, result)
+    value = result if isinstance(result, TfliteValue) else TfliteValue(record, result)
     if value.made is None:
         shape = value.array.shape if value.array is not None else ()
     else:
@@ -68,7 +70,7 @@ def _checked(node: Node, place: int, result: Any) -> Value:
     return value
 
 
-def _placeholder(record: TensorRecord) -> Value:
+def _placeholder(record: TensorRecord) -> TfliteValue:
     """A tensor of the shape and type of a result that was refused, so that later operators are checked too."""
     dtype = dtype_of(record.kind) or dtype_of("INT32")
-    return Value(record, Tensor.empty(*record.shape, dtype=dtype))
+    return TfliteValue(record, Tensor.empty(*record.shape, dtype=dtype))

@@ -18,7 +18,7 @@ from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, read_file
 from tg2hdl_tflite.graph import run_graph
 from tg2hdl_tflite.roundings import ROUNDINGS
-from tg2hdl_tflite.value import Value, dtype_of
+from tg2hdl_tflite.value import TfliteValue, dtype_of
 
 __all__ = ["DEFAULT_LIMIT", "TfliteModel"]
 
@@ -171,7 +171,7 @@ class TfliteModel:
             raise UnsupportedError(
                 f"output {record.label!r} has no value", where=self.__name__, hint="export the model again"
             )
-        return Value(record, None, record.data).tensor
+        return TfliteValue(record, None, record.data).tensor
 
     def _check(self, *inputs: Tensor) -> None:
         """Build once, and refuse all at once."""
@@ -193,10 +193,12 @@ class TfliteModel:
                 )
         self.in_float = tuple(self._contents.notes)
 
-    def _run(self, inputs: tuple[Tensor, ...]) -> dict[int, Value]:
+    def _run(self, inputs: tuple[Tensor, ...]) -> dict[int, TfliteValue]:
         """Values of all tensors of the graph."""
         self._contents.begin()
-        given = [Value(self._graph.tensors[n], x) for n, x in zip(self._graph.inputs, inputs, strict=True)]
+        given = [
+            TfliteValue(self._graph.tensors[n], x) for n, x in zip(self._graph.inputs, inputs, strict=True)
+        ]
         return run_graph(self._graph, given, self._contents)
 
     def named_weights(self) -> Mapping[str, Tensor]:

@@ -12,15 +12,15 @@ from tinygrad import Tensor
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tflite.arithmetic import activation_limits
 from tg2hdl_tflite.contents import Contents
-from tg2hdl_tflite.file import Graph, OperatorRecord, TensorRecord
+from tg2hdl_tflite.file import OperatorRecord, TensorRecord, TfliteGraph
 from tg2hdl_tflite.options import ACTIVATIONS
-from tg2hdl_tflite.value import LIMITS, Value, tensor_of
+from tg2hdl_tflite.value import LIMITS, TfliteValue, tensor_of
 
-__all__ = ["OPERATORS", "Node", "operator"]
+__all__ = ["OPERATORS", "TfliteNode", "operator"]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
-Build = Callable[["Node"], Any]
+Build = Callable[["TfliteNode"], Any]
 
 OPERATORS: dict[str, tuple[int, Build]] = {}
 """Newest version and builder by operator."""
@@ -36,14 +36,14 @@ def operator(*names: str, version: int) -> Callable[[Build], Build]:
     return register
 
 
-class Node:
+class TfliteNode:
     """An operator with the values of its operands.
 
     Parameters
     ----------
     record : OperatorRecord
-    graph : Graph
-    values : mapping of int to Value
+    graph : TfliteGraph
+    values : mapping of int to TfliteValue
         Those that are there already, by tensor.
     contents : Contents
         Constants and variables of the model.
@@ -52,8 +52,8 @@ class Node:
     def __init__(
         self,
         record: OperatorRecord,
-        graph: Graph,
-        values: Mapping[int, Value],
+        graph: TfliteGraph,
+        values: Mapping[int, TfliteValue],
         contents: Contents,
     ) -> None:
         self.record, self.graph, self._values = record, graph, values
@@ -90,7 +90,7 @@ class Node:
         """Whether an operand is there."""
         return place < len(self.record.inputs) and self.record.inputs[place] >= 0
 
-    def input(self, place: int) -> Value:
+    def input(self, place: int) -> TfliteValue:
         """An operand.
 
         Raises
@@ -108,13 +108,13 @@ class Node:
             raise self.refuse(
                 f"tensor {record.label!r} has no value before it is used", "export the model again"
             )
-        return Value(record, None, record.data)
+        return TfliteValue(record, None, record.data)
 
-    def inputs(self) -> list[Value]:
+    def inputs(self) -> list[TfliteValue]:
         """All operands."""
         return [self.input(n) for n in range(len(self.record.inputs))]
 
-    def state(self, place: int) -> Value:
+    def state(self, place: int) -> TfliteValue:
         """An operand that keeps its contents from one run to the next."""
         record = self.graph.tensors[self.record.inputs[place]] if self.has(place) else None
         if record is None or not record.is_variable:
@@ -155,7 +155,7 @@ class Node:
         """A field of the options."""
         return self.record.options[name]
 
-    def subgraph(self, option: str) -> Graph:
+    def subgraph(self, option: str) -> TfliteGraph:
         """The other graph that a field of the options names."""
         number = int(self.option(option))
         graph = self.contents.graph(number)
@@ -191,7 +191,7 @@ class Node:
         record = self.outputs[place]
         return self._one_scale(record), int(record.zero[0])
 
-    def scale_of(self, value: Value) -> np.float32:
+    def scale_of(self, value: TfliteValue) -> np.float32:
         """The one scale of an operand."""
         return self._one_scale(value.record)
 
@@ -203,7 +203,7 @@ class Node:
             )
         return np.float32(record.scale[0])
 
-    def is_codes(self, *values: Value, wide: bool = False) -> bool:
+    def is_codes(self, *values: TfliteValue, wide: bool = False) -> bool:
         """Whether operands and first result are codes of one type; False where all are float32.
 
         Parameters
@@ -252,7 +252,7 @@ class Node:
             "export the model in float32, or quantized to int8",
         )
 
-    def same_scales(self, *values: Value) -> None:
+    def same_scales(self, *values: TfliteValue) -> None:
         """Refuse a result whose codes have another meaning than those of the operands."""
         scale, zero = self.out_quantization()
         for value in values:

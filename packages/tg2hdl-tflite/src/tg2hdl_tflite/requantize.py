@@ -14,7 +14,7 @@ from tg2hdl_ir.tensors.narrow_multipliers import Staircase, fit_staircase
 from tg2hdl_ir.tensors.roundings import multipliers
 from tg2hdl_tflite.arithmetic import clip, scaled
 from tg2hdl_tflite.arithmetic16 import short_multipliers
-from tg2hdl_tflite.node import Node
+from tg2hdl_tflite.node import TfliteNode
 from tg2hdl_tflite.value import Bounds, tensor_of
 
 __all__ = ["clipped", "lookup", "requantized", "to_codes", "two_roundings", "wide_codes"]
@@ -26,7 +26,7 @@ _FEW = 1 << 12
 _FAR = 1 << 62
 
 
-def lookup(node: Node, index: Tensor, table: npt.ArrayLike, dtype: Any, key: str = "table") -> Tensor:
+def lookup(node: TfliteNode, index: Tensor, table: npt.ArrayLike, dtype: Any, key: str = "table") -> Tensor:
     """Entries of a table; the index counts from 0."""
     entries = np.asarray(table)
     if np.all(entries == entries[0]):
@@ -46,7 +46,7 @@ def clipped(number: Tensor, low: int, high: int, reach: tuple[int, int]) -> Tens
 
 
 def requantized(
-    node: Node,
+    node: TfliteNode,
     sums: Tensor,
     reals: npt.ArrayLike,
     first: npt.ArrayLike,
@@ -81,7 +81,7 @@ def requantized(
 
 
 def to_codes(
-    node: Node,
+    node: TfliteNode,
     sums: Tensor,
     code: Callable[[slice, Array], Array],
     slopes: npt.ArrayLike,
@@ -115,7 +115,7 @@ def to_codes(
 
 
 def _by_staircase(
-    node: Node,
+    node: TfliteNode,
     sums: Tensor,
     found: Staircase,
     shape: tuple[int, ...],
@@ -147,13 +147,13 @@ def _by_staircase(
 
 
 def _by_two_roundings(
-    node: Node, sums: Tensor, pair: tuple[Array, Array], zero: int, limits: tuple[int, int], dtype: Any
+    node: TfliteNode, sums: Tensor, pair: tuple[Array, Array], zero: int, limits: tuple[int, int], dtype: Any
 ) -> tuple[Tensor, Bounds]:
     number = clipped(two_roundings(node, sums, pair) + zero, *limits, _INT32)
     return number.cast(dtype), Bounds(np.array(limits[0]), np.array(limits[1]))
 
 
-def two_roundings(node: Node, sums: Tensor, pair: tuple[Any, Any], key: str = "") -> Tensor:
+def two_roundings(node: TfliteNode, sums: Tensor, pair: tuple[Any, Any], key: str = "") -> Tensor:
     """TFLM's own steps: a product of 31 bits rounded half up, and a shift that rounds half away from zero.
 
     Parameters
@@ -187,7 +187,7 @@ def two_roundings(node: Node, sums: Tensor, pair: tuple[Any, Any], key: str = ""
 
 
 def wide_codes(
-    node: Node,
+    node: TfliteNode,
     sums: Tensor,
     reals: npt.ArrayLike,
     first: npt.ArrayLike,

@@ -12,7 +12,7 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_tflite.file import TensorRecord
 
-__all__ = ["LIMITS", "Bounds", "Value", "dtype_of", "tensor_of"]
+__all__ = ["LIMITS", "Bounds", "TfliteValue", "dtype_of", "tensor_of"]
 
 Array = npt.NDArray[Any]
 
@@ -67,7 +67,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class TfliteValue:
     """A tensor of the graph.
 
     Parameters

@@ -10,7 +10,7 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.follow import Turn, adds_in_order, in_order, turns_of
 from tg2hdl_ir.program import KernelCall
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_top.lane_choice import LaneChoice
+from tg2hdl_top.lane_choice import KernelLanes
 
 __all__ = ["FollowerForm", "follower_form"]
 
@@ -42,7 +42,7 @@ class FollowerForm(NamedTuple):
 
 
 def follower_form(
-    pair: tuple[KernelCall, KernelCall], between: Collection[int], choice: LaneChoice, plan: HardwarePlan
+    pair: tuple[KernelCall, KernelCall], between: Collection[int], choice: KernelLanes, plan: HardwarePlan
 ) -> FollowerForm | None:
     """The form of the second of two calls; None where it does not read in the order in which the first one writes.
 
@@ -50,7 +50,7 @@ def follower_form(
     ----------
     between : collection of int
         Program buffers that the first call writes and the second one reads.
-    choice, plan : LaneChoice, HardwarePlan
+    choice, plan : KernelLanes, HardwarePlan
         Of the first call.
     """
     first, second = ([idx for idx, n in call.slots.items() if n in between] for call in pair)

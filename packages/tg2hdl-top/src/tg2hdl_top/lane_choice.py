@@ -31,7 +31,7 @@ from tg2hdl_top.options import CompileOptions
 __all__ = [
     "BufferLayout",
     "BufferUser",
-    "LaneChoice",
+    "KernelLanes",
     "LaneChooser",
     "total_multiplications",
 ]
@@ -93,7 +93,7 @@ class BufferUser:
 
 
 @dataclass(frozen=True)
-class LaneChoice:
+class KernelLanes:
     """A kernel with its lanes per axis and its layouts per buffer.
 
     Parameters
@@ -179,7 +179,7 @@ class LaneChooser:
         self._paths = _paths(self.kernel)
         self._layouts: dict[tuple[int, tuple[tuple[int, int], ...]], Layout] = {}
 
-    def choose(self) -> LaneChoice:
+    def choose(self) -> KernelLanes:
         """Lanes with the fewest cycles within the budget."""
         best = self._chosen()
         gated = any(use.gated for use in self.accesses.values())
@@ -194,11 +194,11 @@ class LaneChooser:
         trials.offer(Alternative("in those in which they are executed", parts), tight)
         return _decided(trials.best, trials, "results of equal cycles share adders")
 
-    def with_lanes(self, lanes: dict[int, int]) -> LaneChoice:
+    def with_lanes(self, lanes: dict[int, int]) -> KernelLanes:
         """The choice of these lanes."""
         return self._evaluate(lanes)
 
-    def _chosen(self) -> LaneChoice:
+    def _chosen(self) -> KernelLanes:
         options, kernel = self.options, self.kernel
         if not options.chooses_lanes:
             lanes = explicit_lanes(kernel, self.info, options.unroll_factor, options.reduce_unroll_factor)
@@ -223,17 +223,17 @@ class LaneChooser:
         return replace(best, why=why, least=least)
 
     def _trials(
-        self, rewrite: str, change: str, before: LaneChoice, tie: int | None = None
-    ) -> Trials[LaneChoice]:
+        self, rewrite: str, change: str, before: KernelLanes, tie: int | None = None
+    ) -> Trials[KernelLanes]:
         return Trials(rewrite, self.kernel.name, change, self._alternative(before, tie=tie), before)
 
-    def _alternative(self, choice: LaneChoice, more: int = 0, tie: int | None = None) -> Alternative:
+    def _alternative(self, choice: KernelLanes, more: int = 0, tie: int | None = None) -> Alternative:
         """A choice, with cycles that it takes beyond those of its steps."""
         if tie is None and self.sparing:
             tie = choice.demand(choice.layouts)
         return Alternative(_described(choice.lanes), replace(_cost(choice, more), tie=tie), choice.limit)
 
-    def _packed(self, best: LaneChoice) -> LaneChoice:
+    def _packed(self, best: KernelLanes) -> KernelLanes:
         """Twice as many lanes, whose products share multipliers in pairs, where that takes fewer cycles."""
         limit = self.options.budget
         if limit is None or not self.packing:
@@ -259,7 +259,7 @@ class LaneChooser:
             for axis in self.packing
         )
 
-    def _in_turns(self, best: LaneChoice, busiest: int) -> LaneChoice:
+    def _in_turns(self, best: KernelLanes, busiest: int) -> KernelLanes:
         """More lanes on time-shared multipliers, where that takes much fewer cycles."""
         limit = self.options.budget
         if limit is None or busiest < 2 or limit < 2:
@@ -291,7 +291,7 @@ class LaneChooser:
             default=1,
         )
 
-    def _why(self, best: LaneChoice, fewest: LaneChoice) -> str:
+    def _why(self, best: KernelLanes, fewest: KernelLanes) -> str:
         """Why `best` was selected, compared with the lanes with the fewest steps."""
         steps, least = self._steps(best.lanes), self._steps(fewest.lanes)
         text = f"{_described(best.lanes)}: {steps} steps"
@@ -332,7 +332,7 @@ class LaneChooser:
     def _steps(self, lanes: dict[int, int]) -> int:
         return sum(math.prod(-(-bound // lanes.get(axis, 1)) for axis, bound in path) for path in self._paths)
 
-    def _within(self, lanes: dict[int, int], most: float) -> LaneChoice | None:
+    def _within(self, lanes: dict[int, int], most: float) -> KernelLanes | None:
         """The choice of these lanes; None as soon as one buffer makes it take more than `most` cycles."""
         steps = self._steps(lanes)
         for b in self.kernel.buffers:
@@ -342,7 +342,7 @@ class LaneChooser:
                 return None
         return self._evaluate(lanes)
 
-    def _evaluate(self, lanes: dict[int, int]) -> LaneChoice:
+    def _evaluate(self, lanes: dict[int, int]) -> KernelLanes:
         layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
         uses = ((idx, self.accesses[idx].use(lanes, layout)) for idx, layout in layouts.items())
         interval, limit = port_interval(uses, {idx: self._ports(idx, lay) for idx, lay in layouts.items()})
@@ -353,7 +353,7 @@ class LaneChooser:
         if cycles >= LONG_RUN and self.info.reducible:
             results = math.prod(n for axis, n in lanes.items() if axis in self.info.independent)
         fill = self._fill(lanes)
-        return LaneChoice(self.kernel, self.accesses, lanes, layouts, interval, cycles, fill, limit, results)
+        return KernelLanes(self.kernel, self.accesses, lanes, layouts, interval, cycles, fill, limit, results)
 
     def _ports(self, idx: int, layout: Layout) -> int:
         """Read ports of the memory that a layout would make."""
@@ -400,11 +400,11 @@ class LaneChooser:
         return min([Layout.linear(depth), *packed_layouts(accesses.found, lanes, depth)], key=cost)
 
 
-def _cost(choice: LaneChoice, more: int = 0) -> Cost:
+def _cost(choice: KernelLanes, more: int = 0) -> Cost:
     return Cost(choice.cycles + choice.fill + more)
 
 
-def _decided(choice: LaneChoice, trials: Trials[LaneChoice], why: str = "") -> LaneChoice:
+def _decided(choice: KernelLanes, trials: Trials[KernelLanes], why: str = "") -> KernelLanes:
     """A choice with its decision and its reason; as it is where nothing else was compared."""
     decision = trials.decision(why)
     several = len(decision.alternatives) > 1

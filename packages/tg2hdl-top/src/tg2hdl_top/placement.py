@@ -25,7 +25,7 @@ from tg2hdl_top.follower_form import follower_form
 from tg2hdl_top.lane_choice import (
     BufferLayout,
     BufferUser,
-    LaneChoice,
+    KernelLanes,
     LaneChooser,
     total_multiplications,
 )
@@ -35,17 +35,17 @@ from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.repeats.bounds import with_both_bounds
 from tg2hdl_top.roles import buffer_roles
 
-__all__ = ["Placed", "place", "place_cores", "place_program"]
+__all__ = ["PlacedProgram", "place", "place_cores", "place_program"]
 
 MOST_RELIEVED = 3
 """Kernels that may choose before the others."""
 
-_Lanes: TypeAlias = tuple[dict[int, LaneChoice], dict[int, Layout]]
+_Lanes: TypeAlias = tuple[dict[int, KernelLanes], dict[int, Layout]]
 """Lanes by call, and layouts by buffer."""
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedProgram:
     """Planned kernel calls, and other orders of their steps.
 
     Attributes
@@ -86,7 +86,7 @@ def place_program(
     return [plans[core] for core in repeats.cores]
 
 
-def place_cores(repeats: Repeats, options: CompileOptions) -> Placed:
+def place_cores(repeats: Repeats, options: CompileOptions) -> PlacedProgram:
     """Plan the first run of each core, see `place`.
 
     Parameters
@@ -99,7 +99,7 @@ def place_cores(repeats: Repeats, options: CompileOptions) -> Placed:
     return _placed(repeats.first_runs(), options, dict(repeats.storage), roles)
 
 
-def place(program: ProgramIR, options: CompileOptions) -> Placed:
+def place(program: ProgramIR, options: CompileOptions) -> PlacedProgram:
     """Plan every kernel call.
 
     A buffer gets its layout from the kernel that needs several lanes of it; kernels that touch it one element at a
@@ -123,7 +123,7 @@ def _placed(
     options: CompileOptions,
     storage: dict[int, DType],
     roles: Sequence[dict[int, MemoryRole]],
-) -> Placed:
+) -> PlacedProgram:
     """Plan every call; `roles` by call and slot."""
     found, sparing, decisions = _ties(program, options, partial(_place, program, storage, roles, options))
     again = partial(_place, program, storage, roles, options, sparing)
@@ -204,7 +204,7 @@ def _placed(
             before = plan(first, shared, words)
         return before, replace(planned, notes=(*planned.notes, found.why))
 
-    return Placed(plans, decisions, orders, bounded, follower)
+    return PlacedProgram(plans, decisions, orders, bounded, follower)
 
 
 def _planned(
@@ -277,7 +277,7 @@ def _place(
 ) -> _Lanes:
     """Lanes of every call, and layout of every buffer; some calls choose before the others."""
     buffers: dict[int, BufferLayout] = {}
-    choices: dict[int, LaneChoice] = {}
+    choices: dict[int, KernelLanes] = {}
     for number in sorted(
         range(len(program.calls)),
         key=lambda n: (n not in first, -total_multiplications(program.calls[n].kernel)),
@@ -312,7 +312,7 @@ def _choice(
     options: CompileOptions,
     sparing: bool,
     known: dict[int, BufferLayout],
-) -> LaneChoice:
+) -> KernelLanes:
     chooser = partial(LaneChooser, kernel, known, storage, roles, options, sparing=sparing)
     # The accesses of users live as long as the choices that are remembered.
     users = [
@@ -325,11 +325,11 @@ def _choice(
 
 
 def _of_one_layout(
-    choice: LaneChoice,
+    choice: KernelLanes,
     same: list[int],
     known: dict[int, BufferLayout],
-    choose: Callable[[dict[int, BufferLayout]], LaneChoice],
-) -> LaneChoice:
+    choose: Callable[[dict[int, BufferLayout]], KernelLanes],
+) -> KernelLanes:
     """Choose again for slots whose memories have one layout, as a core reads the results of its last run."""
     before = Alternative("a layout for each access", None, "one memory has one layout")
     trials = Trials("layout", choice.kernel.name, "layouts", before, choice)
@@ -343,7 +343,7 @@ def _of_one_layout(
     return replace(best, decisions=(*best.decisions, trials.decision("the fewest cycles, or wider words")))
 
 
-def _program_cost(program: ProgramIR, choices: dict[int, LaneChoice], layouts: dict[int, Layout]) -> Cost:
+def _program_cost(program: ProgramIR, choices: dict[int, KernelLanes], layouts: dict[int, Layout]) -> Cost:
     """Cycles of all steps and after the last one, and their memory demand."""
     cycles = sum(choice.cycles + choice.fill for choice in choices.values())
     demand = 0
@@ -352,7 +352,7 @@ def _program_cost(program: ProgramIR, choices: dict[int, LaneChoice], layouts: d
     return Cost(cycles, tie=demand)
 
 
-def _layouts_of(choice: LaneChoice, slots: dict[int, int], layouts: dict[int, Layout]) -> dict[int, Layout]:
+def _layouts_of(choice: KernelLanes, slots: dict[int, int], layouts: dict[int, Layout]) -> dict[int, Layout]:
     """Layouts of a kernel's slots, each with the dimensions that the kernel has chosen lanes for."""
     chosen = choice.layouts
     return {

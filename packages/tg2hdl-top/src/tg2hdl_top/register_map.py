@@ -20,11 +20,11 @@ __all__ = [
     "MAGIC",
     "MAX_WORDS",
     "REGISTERS",
-    "Access",
+    "AccessCode",
+    "AddressWindow",
     "Field",
     "Register",
     "RegisterMap",
-    "Window",
     "element_bytes",
     "identifiers",
 ]
@@ -38,7 +38,7 @@ MAX_WORDS = 255
 """Words of a packet."""
 
 
-class Access:
+class AccessCode:
     """Codes that the hardware gives for an access."""
 
     OK, ADDRESS, ORDER, BUSY, EARLY, STALE, INCOMPLETE, RANGE = range(8)
@@ -142,7 +142,7 @@ _LOOP_REGISTERS = (
 
 
 @dataclass(frozen=True)
-class Window:
+class AddressWindow:
     """Addresses of a buffer: its elements in the order of the model, little-endian, padded to words of 32 bits."""
 
     buffer: HostBuffer
@@ -231,21 +231,21 @@ class RegisterMap:
         return (*REGISTERS, *bus, *self.variables, *self.kernel_ends, *self.loop)
 
     @property
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[AddressWindow, ...]:
         """Buffers: inputs and weights in the order of the program, then the outputs in theirs."""
         order = {name: n for n, name in enumerate(self.serves.outputs)}
         written = [b for b in self.serves.buffers if b.name not in order]
         results = sorted((b for b in self.serves.buffers if b.name in order), key=lambda b: order[b.name])
         found, end = [], self._registers_end
         for buffer in (*written, *results):
-            span = Window(buffer, 0).span
+            span = AddressWindow(buffer, 0).span
             address = -(-end // span) * span
-            found.append(Window(buffer, address))
+            found.append(AddressWindow(buffer, address))
             end = address + span
         return tuple(found)
 
     @property
-    def packet_run(self) -> tuple[Window, Window] | None:
+    def packet_run(self) -> tuple[AddressWindow, AddressWindow] | None:
         """The only input and the only output, where each fits into one packet: those of the operation RUN."""
         inputs = [w for w in self.windows if w.buffer.role == "input" and w.buffer.writes]
         outputs = [w for w in self.windows if w.buffer.name in self.serves.outputs and w.buffer.reads]
@@ -349,7 +349,7 @@ class RegisterMap:
                 f"| {access} |"
             )
         lines += ["", "## Codes of refused accesses", "", "| code | meaning |", "|---|---|"]
-        lines += [f"| {code} | {text} |" for code, text in enumerate(Access.MEANING)]
+        lines += [f"| {code} | {text} |" for code, text in enumerate(AccessCode.MEANING)]
         return "\n".join(lines) + "\n"
 
     def c_header(self) -> str:
@@ -388,8 +388,8 @@ class RegisterMap:
             ]
         lines += ["", "enum tg2hdl_code {"]
         lines += [
-            f"    TG2HDL_CODE_{n} = {code}, /* {Access.MEANING[code]} */"
-            for code, n in enumerate(Access.NAMES)
+            f"    TG2HDL_CODE_{n} = {code}, /* {AccessCode.MEANING[code]} */"
+            for code, n in enumerate(AccessCode.NAMES)
         ]
         lines += ["};", "", f"#endif /* {guard} */", ""]
         return "\n".join(lines)

@@ -96,10 +96,10 @@ def with_shared_memories(design: Design) -> Design:
     sequencer = design.sequencer
     if not design.options.share_memories or sequencer.interval or sequencer.rows or design.streams_weights:
         return design
-    return _Search(design).best()
+    return _PairSearch(design).best()
 
 
-class _Search:
+class _PairSearch:
     def __init__(self, design: Design) -> None:
         self.design = design
         self.prefer = design.options.prefer

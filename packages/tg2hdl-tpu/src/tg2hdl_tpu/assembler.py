@@ -44,7 +44,7 @@ class _Token:
 
 
 @dataclass
-class _Line:
+class _SourceLine:
     name: str
     number: int
     tokens: list[_Token]
@@ -70,7 +70,7 @@ class _Line:
 class _Program:
     config: Config
     name: str
-    instructions: list[tuple[Instruction, _Line, _Token, _Token | None]] = field(default_factory=list)
+    instructions: list[tuple[Instruction, _SourceLine, _Token, _Token | None]] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     data: list[Region] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
@@ -102,7 +102,7 @@ def assemble_lines(
     """Assemble a program, as `assemble` does, and return the line of each instruction too."""
     program = _Program(config or Config(), name)
     for number, line in enumerate(text.splitlines(), 1):
-        _line(program, _Line(name, number, _tokens(name, number, line), len(line.rstrip()) + 1))
+        _line(program, _SourceLine(name, number, _tokens(name, number, line), len(line.rstrip()) + 1))
     words = []
     for instruction, place, token, target in program.instructions:
         if target is not None:
@@ -136,7 +136,7 @@ def _tokens(name: str, number: int, line: str) -> list[_Token]:
     return found
 
 
-def _line(program: _Program, line: _Line) -> None:
+def _line(program: _Program, line: _SourceLine) -> None:
     if line.peek("label"):
         label = line.take("label", what="a label")
         if label.text in program.labels:
@@ -152,7 +152,7 @@ def _line(program: _Program, line: _Line) -> None:
         raise line.error(f"{line.tokens[0].text!r} after the end of the statement", line.tokens[0])
 
 
-def _integer(line: _Line, token: _Token, text: str, low: int, high: int) -> int:
+def _integer(line: _SourceLine, token: _Token, text: str, low: int, high: int) -> int:
     try:
         value = int(text, 0)
     except ValueError:
@@ -162,7 +162,7 @@ def _integer(line: _Line, token: _Token, text: str, low: int, high: int) -> int:
     return value
 
 
-def _number(line: _Line, token: _Token, text: str) -> int:
+def _number(line: _SourceLine, token: _Token, text: str) -> int:
     """An int32, or the bits of a float."""
     if _FLOAT.fullmatch(text):
         try:
@@ -173,7 +173,7 @@ def _number(line: _Line, token: _Token, text: str) -> int:
     return value - (1 << 32) if value >> 31 == 1 else value
 
 
-def _directive(program: _Program, line: _Line) -> None:
+def _directive(program: _Program, line: _SourceLine) -> None:
     token = line.take("directive", what="a directive")
     config = program.config
     space = token.text[1:]
@@ -211,7 +211,9 @@ def _directive(program: _Program, line: _Line) -> None:
         raise line.error(f"no directive is named {token.text!r}", token, "use .vmem, .xmem or .out")
 
 
-def _instruction(program: _Program, line: _Line) -> tuple[Instruction, _Line, _Token, _Token | None]:
+def _instruction(
+    program: _Program, line: _SourceLine
+) -> tuple[Instruction, _SourceLine, _Token, _Token | None]:
     name = line.take("word", what="an instruction")
     opcode = OPCODES.get(name.text)
     if opcode is None:
@@ -251,13 +253,13 @@ def _instruction(program: _Program, line: _Line) -> tuple[Instruction, _Line, _T
     return Instruction(opcode.name, **values), line, name, target
 
 
-def _needs(config: Config, line: _Line, token: _Token, part: str) -> None:
+def _needs(config: Config, line: _SourceLine, token: _Token, part: str) -> None:
     if part and not getattr(config, part):
         hint = f"assemble for a machine whose configuration has {part}"
         raise line.error(f"{token.text}: this machine has no {part}", token, hint)
 
 
-def _register(line: _Line) -> int:
+def _register(line: _SourceLine) -> int:
     token = line.take("word", what="an address register")
     match = _REGISTER.fullmatch(token.text)
     if not match or int(match[1]) >= ADDRESS_REGISTERS:
@@ -265,7 +267,7 @@ def _register(line: _Line) -> int:
     return int(match[1])
 
 
-def _scalar(line: _Line, opcode: Opcode, values: dict[str, int]) -> _Token | None:
+def _scalar(line: _SourceLine, opcode: Opcode, values: dict[str, int]) -> _Token | None:
     if "dst_reg" in opcode.uses:
         values["dst_reg"] = _register(line)
     if "a_reg" in opcode.uses and (line.peek("word") or "b" not in opcode.uses):
@@ -282,7 +284,7 @@ def _scalar(line: _Line, opcode: Opcode, values: dict[str, int]) -> _Token | Non
     return None
 
 
-def _memory(line: _Line, opcode: Opcode, operand: str, values: dict[str, int]) -> None:
+def _memory(line: _SourceLine, opcode: Opcode, operand: str, values: dict[str, int]) -> None:
     constant = operand == "b" and opcode.form == "vector"
     token = line.take("memory", *(["constant"] if constant else []), what=f"operand {operand}")
     if token.kind == "constant":
@@ -320,7 +322,7 @@ def _memory(line: _Line, opcode: Opcode, operand: str, values: dict[str, int]) -
             values[f"{operand}_stride"] = stride
 
 
-def _options(config: Config, line: _Line, opcode: Opcode, values: dict[str, int]) -> None:
+def _options(config: Config, line: _SourceLine, opcode: Opcode, values: dict[str, int]) -> None:
     seen = {"pre", "xlu"} if values.get("xlu") == SUMS else set()
 
     def put(token: _Token, **fields: int) -> None:

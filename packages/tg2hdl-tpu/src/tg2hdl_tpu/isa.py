@@ -30,8 +30,8 @@ __all__ = [
     "REDUCE",
     "SUMS",
     "XLU",
-    "Field",
     "Instruction",
+    "InstructionField",
     "Opcode",
     "Trap",
     "decode",
@@ -74,7 +74,7 @@ class Trap(IntEnum):
 
 
 @dataclass(frozen=True)
-class Field:
+class InstructionField:
     """A field of an instruction word, from its lowest bit upwards."""
 
     name: str
@@ -84,7 +84,7 @@ class Field:
     summary: str
 
 
-def _fields() -> Iterator[Field]:
+def _fields() -> Iterator[InstructionField]:
     low = 0
     for name, width, signed, summary in (
         ("opcode", 7, False, "operation"),
@@ -113,7 +113,7 @@ def _fields() -> Iterator[Field]:
             "0 rotate, 1 broadcast, 2 transpose, 3 permute; without crossbar, 1 gathers; with mxu, 2 reads sums",
         ),
     ):
-        yield Field(name, low, width, signed, summary)
+        yield InstructionField(name, low, width, signed, summary)
         low += width
 
 

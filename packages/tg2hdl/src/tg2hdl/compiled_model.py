@@ -19,7 +19,7 @@ from tg2hdl.progress import shows_progress, step
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl.results import KernelSummary, SimulationResult
 from tg2hdl.session import OpenSessions, Session, SimulatedModel
-from tg2hdl.state import State, StateTensor, state_tensors
+from tg2hdl.state import ModelState, StateTensor, state_tensors
 from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.arguments import in_input_order
@@ -401,13 +401,13 @@ class CompiledModel:
         return self.captured.restore(list(arrays))
 
     @cached_property
-    def state(self) -> State:
+    def state(self) -> ModelState:
         """The state, which the model updates in place, by the names of its tensors: ``state["cache"]``.
 
         Reading gives the state after the last run of `simulate` or `golden`, or the first one; writing is for the next
-        run of both.  See `State`.
+        run of both.  See `ModelState`.
         """
-        return State(state_tensors(self.captured, self.design), self._read_state, self._write_state)
+        return ModelState(state_tensors(self.captured, self.design), self._read_state, self._write_state)
 
     @in_turn
     def _read_state(self, tensor: StateTensor) -> np.ndarray:

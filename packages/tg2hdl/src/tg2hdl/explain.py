@@ -20,7 +20,7 @@ from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.search.measure import Estimator, design_cost, estimating, estimator_of
 
-__all__ = ["Explanation", "KernelExplanation", "Variant", "explain_design"]
+__all__ = ["Explanation", "KernelExplanation", "OptionVariant", "explain_design"]
 
 SHOWN = 5
 """Alternatives of a decision that are printed: the one that was taken, and those with the fewest cycles."""
@@ -29,7 +29,7 @@ WIDTH = 80
 
 
 @dataclass(frozen=True)
-class Variant:
+class OptionVariant:
     """The design with another option, as planned.
 
     Parameters
@@ -84,7 +84,7 @@ class Explanation:
         In execution order.
     decisions : tuple of Decision
         About the whole program.
-    variants : tuple of Variant
+    variants : tuple of OptionVariant
         Options that would change the cycles; the fewest cycles first.
     notes : tuple of str
         Where each weight is, and why, if some may be outside the chip.
@@ -96,7 +96,7 @@ class Explanation:
     cycles: int
     kernels: tuple[KernelExplanation, ...]
     decisions: tuple[Decision, ...]
-    variants: tuple[Variant, ...]
+    variants: tuple[OptionVariant, ...]
     notes: tuple[str, ...] = ()
     cost: Cost | None = None
 
@@ -199,7 +199,7 @@ def _variants(
     design: Design,
     estimator: Estimator | None,
     progress: Callable[[str], None],
-) -> Iterator[Variant]:
+) -> Iterator[OptionVariant]:
     """The design planned with other options, the fewest cycles first."""
     found = []
     for text, options, note in _other_options(captured, design):
@@ -207,9 +207,9 @@ def _variants(
         try:
             trial = compile_program(captured.program, replace(options, validate="off"))
             cycles = trial.predicted_cycles(captured.var_vals)
-            found.append(Variant(text, cycles, note, design_cost(trial, estimator)))
+            found.append(OptionVariant(text, cycles, note, design_cost(trial, estimator)))
         except Tg2hdlError as error:
-            found.append(Variant(text, None, error.message))
+            found.append(OptionVariant(text, None, error.message))
     yield from sorted(found, key=lambda v: float("inf") if v.cycles is None else v.cycles)
 
 
@@ -324,7 +324,7 @@ def _variant_lines(found: Explanation, wrapped: Callable[..., list[str]]) -> Ite
         yield from wrapped(f"no change: {', '.join(same)}", 2)
 
 
-def _other_figures(found: Explanation, variant: Variant) -> str:
+def _other_figures(found: Explanation, variant: OptionVariant) -> str:
     """LUTs and clock of a variant, after those of the design."""
     before, after = found.cost, variant.cost
     if before is None or after is None or None in (before.luts, before.fmax, after.luts, after.fmax):

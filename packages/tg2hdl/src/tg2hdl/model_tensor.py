@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tg2hdl_backend import TensorSpec
 from tg2hdl_ir.dtype import DType
-from tg2hdl_quant.graph import Value
+from tg2hdl_quant.graph import IntegerValue
 
 __all__ = ["ModelTensor", "model_tensors"]
 
@@ -49,7 +49,7 @@ class ModelTensor:
 
 
 def model_tensors(
-    specs: Sequence[TensorSpec], types: Sequence[DType], values: Sequence[Value]
+    specs: Sequence[TensorSpec], types: Sequence[DType], values: Sequence[IntegerValue]
 ) -> tuple[ModelTensor, ...]:
     """Inputs or outputs of a quantized model: in hardware, as declared, and how one becomes the other.
 
@@ -59,7 +59,7 @@ def model_tensors(
         As declared by the float model.
     types : sequence of DType
         In hardware.
-    values : sequence of Value
+    values : sequence of IntegerValue
         Scale, zero point and offset of each.
     """
     return tuple(

@@ -99,7 +99,7 @@ def netlist_text(component: wiring.Component, name: str, *, shared_modules: bool
     return NetlistText(_CONTENTS.sub("", text), tuple(parts), tuple(found))
 
 
-class _Emitter(ModuleEmitter):  # type: ignore[misc]
+class _ContentsEmitter(ModuleEmitter):  # type: ignore[misc]
     """Amaranth's emitter, which notes contents where it would write them."""
 
     found: list[MemoryContents]
@@ -157,6 +157,6 @@ def _write(
         into = builder.module(".".join(module.name), src_loc=module.src_loc)
         if top and number == 0:
             into.attribute("top", 1)
-        emitter = _Emitter(into, netlist, module, names, empty_checker=empty)
+        emitter = _ContentsEmitter(into, netlist, module, names, empty_checker=empty)
         emitter.found = found
         emitter.emit()

@@ -26,7 +26,7 @@ DELAY = 2.0
 """Seconds until a step is shown."""
 
 
-class _Line:
+class _ProgressLine:
     """The shown step: a spinner on a terminal, otherwise a line for each text."""
 
     def __init__(self, console: Console, text: str, delay: float) -> None:
@@ -76,7 +76,7 @@ class _Line:
                 self._spinner.stop()
 
 
-_SHOWN: ContextVar[_Line | None] = ContextVar("tg2hdl_progress", default=None)
+_SHOWN: ContextVar[_ProgressLine | None] = ContextVar("tg2hdl_progress", default=None)
 
 
 def _is_wanted(console: Console) -> bool:
@@ -114,7 +114,7 @@ def _shown(text: str, console: Console | None, delay: float) -> Iterator[Callabl
         if not _is_wanted(console):
             yield lambda message: None
             return
-        line, is_outer = _Line(console, text, delay), True
+        line, is_outer = _ProgressLine(console, text, delay), True
     before = line.text
     own = before if is_outer else f"{before}: {text}"
     token = _SHOWN.set(line)

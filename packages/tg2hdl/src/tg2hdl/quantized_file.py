@@ -19,7 +19,7 @@ from tg2hdl_ir.files import npz_bytes, write_file
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
 from tg2hdl_ir.tensors.check import check_graph
 from tg2hdl_ir.typed import made_of
-from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph, Value
+from tg2hdl_quant.graph import IntegerValue, QuantizationReport, QuantizedGraph
 
 __all__ = ["is_quantized_file", "load_file", "load_quantized", "save_quantized"]
 
@@ -149,7 +149,7 @@ def _graph(document: Any, arrays: dict[str, np.ndarray]) -> QuantizedGraph:
     )
     inputs, outputs = (
         tuple(
-            Value(node, arrays[f"{kind}{n}_scale"], low, high, arrays[f"{kind}{n}_offset"])
+            IntegerValue(node, arrays[f"{kind}{n}_scale"], low, high, arrays[f"{kind}{n}_offset"])
             for n, (node, low, high) in enumerate(document[kind])
         )
         for kind in ("inputs", "outputs")
@@ -190,7 +190,7 @@ def _check_states(quantized: QuantizedGraph, first: list[np.ndarray]) -> None:
             raise ValueError(f"state {n} does not fit its input")
 
 
-def _check_border(value: Value, node: TensorNode) -> None:
+def _check_border(value: IntegerValue, node: TensorNode) -> None:
     """Scale, offset and range of an input or output, which have no operand to fit to."""
     if type(value.low) is not int or type(value.high) is not int or value.low > value.high:
         raise ValueError(f"a range of {value.low!r} to {value.high!r}")

@@ -193,7 +193,7 @@ def _write(
     quantization.quantize_static(
         str(prepared),
         str(folder / "quantized.onnx"),
-        _Reader(feeds[:1]),
+        _SampleReader(feeds[:1]),
         quant_format=quantization.QuantFormat.QDQ,
         per_channel=options.per_channel,
         activation_type=quantization.QuantType.QUInt8,
@@ -212,7 +212,7 @@ def _no_advice(record: logging.LogRecord) -> bool:
     return "pre-processing" not in record.getMessage()
 
 
-class _Reader:
+class _SampleReader:
     """Samples as ONNX Runtime's quantizer asks for them; all ranges are given, so one is enough."""
 
     def __init__(self, feeds: Sequence[dict[str, Array]]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from tg2hdl.generation import generated
 from tg2hdl.progress import step
 from tg2hdl.results import Cycles, SimulationResult
-from tg2hdl.state import State, StateTensor
+from tg2hdl.state import ModelState, StateTensor
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_backend.runner import Run, Runner
 from tg2hdl_ir.turns import in_turn
@@ -122,9 +122,9 @@ class Session:
         self._simulation.restore(other._simulation.kept())
 
     @cached_property
-    def state(self) -> State:
-        """The state that the next run continues from, by name; see `State`."""
-        return State(self._model.tensors, self._read_state, self._write_state)
+    def state(self) -> ModelState:
+        """The state that the next run continues from, by name; see `ModelState`."""
+        return ModelState(self._model.tensors, self._read_state, self._write_state)
 
     @in_turn
     def _read_state(self, tensor: StateTensor) -> np.ndarray:

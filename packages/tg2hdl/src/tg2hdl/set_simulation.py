@@ -26,7 +26,7 @@ _PARTS = 2
 
 
 @dataclass(frozen=True)
-class _Job:
+class _SetJob:
     design: Design
     engine: str
 
@@ -71,7 +71,7 @@ def simulate_set(
     size = -(-len(given) // (_PARTS * workers.width))
     parts = [given[first : first + size] for first in range(0, len(given), size)]
     found: dict[int, tuple[str, float, list[Run], list[bool]]] = {}
-    for number, part in workers.run(_simulate, parts, _Job(accelerator.design, engine)):
+    for number, part in workers.run(_simulate, parts, _SetJob(accelerator.design, engine)):
         found[number] = part
         advance(len(part[2]))
     results = []
@@ -89,7 +89,7 @@ def simulate_set(
     return results
 
 
-def _simulate(job: _Job, part: Sequence[_Inputs]) -> tuple[str, float, list[Run], list[bool]]:
+def _simulate(job: _SetJob, part: Sequence[_Inputs]) -> tuple[str, float, list[Run], list[bool]]:
     """Engine, seconds and runs of a part, and which of them equal the golden model."""
     design, program = job.design, job.design.program
     inputs, values = [each[0] for each in part], [each[1] for each in part]

@@ -13,7 +13,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import Design
 
-__all__ = ["State", "StateTensor", "state_tensors"]
+__all__ = ["ModelState", "StateTensor", "state_tensors"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class StateTensor:
         return array.reshape(-1)
 
 
-class State(Mapping[str, np.ndarray]):
+class ModelState(Mapping[str, np.ndarray]):
     """Contents of the state by name: ``state["cache"]`` reads, ``state["cache"] = array`` writes; prints as a table.
 
     Parameters

@@ -15,7 +15,7 @@ from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.tensors import element_type
-from tg2hdl_backend.onnx.value import Value
+from tg2hdl_backend.onnx.value import OnnxValue
 from tg2hdl_backend.tinygrad_adapter.model_inputs import tinygrad_dtype
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
@@ -227,13 +227,13 @@ _INDEXED = {
 }
 
 
-def check_indices(info: OnnxNode, inputs: Sequence[Value | None]) -> None:
+def check_indices(info: OnnxNode, inputs: Sequence[OnnxValue | None]) -> None:
     """Refuse constant indices beyond the axis that they count along.
 
     Parameters
     ----------
     info : OnnxNode
-    inputs : sequence of Value or None
+    inputs : sequence of OnnxValue or None
         None for an absent one.
 
     Raises

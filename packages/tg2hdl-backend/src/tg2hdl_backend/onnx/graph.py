@@ -24,20 +24,20 @@ from tg2hdl_backend.onnx.refusals import REFUSALS
 from tg2hdl_backend.onnx.tensors import array_of, onnx_type, sizes_of
 from tg2hdl_backend.onnx.text import COPIES, TextTable, is_text, text_results
 from tg2hdl_backend.onnx.tinygrad_operators import as_tensor, constant_positions, tinygrad_operator
-from tg2hdl_backend.onnx.value import Value
+from tg2hdl_backend.onnx.value import OnnxValue
 from tg2hdl_backend.tinygrad_adapter.origins import made_by
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["Graph"]
+__all__ = ["OnnxGraph"]
 
 Array = npt.NDArray[Any]
 Build = Callable[..., Any]
 
 
-class Graph:
+class OnnxGraph:
     """Values by name, and the operator sets that the nodes belong to.
 
     Parameters
@@ -46,7 +46,7 @@ class Graph:
         Version of each imported operator set by domain; ONNX's own is "".
     expected : ExpectedTypes, optional
         Types that ONNX infers, which every result must have.
-    outer : Graph, optional
+    outer : OnnxGraph, optional
         The enclosing graph, whose values the nodes may use.
     text : TextTable, optional
         Numbers of the strings of the file.
@@ -60,7 +60,7 @@ class Graph:
         self,
         versions: Mapping[str, int],
         expected: ExpectedTypes | None = None,
-        outer: Graph | None = None,
+        outer: OnnxGraph | None = None,
         text: TextTable | None = None,
         in_float: dict[str, str] | None = None,
         limit: Limit | None = None,
@@ -71,9 +71,9 @@ class Graph:
         self.outer = outer
         self.text = text or TextTable()
         self.in_float = {} if in_float is None else in_float
-        self.values: dict[str, Value | None] = {}
+        self.values: dict[str, OnnxValue | None] = {}
 
-    def value(self, name: str) -> Value | None:
+    def value(self, name: str) -> OnnxValue | None:
         """Value of a name; None for an input that is left out."""
         if not name:
             return None
@@ -87,11 +87,11 @@ class Graph:
             )
         return self.outer.value(name)
 
-    def add(self, value: Value) -> None:
+    def add(self, value: OnnxValue) -> None:
         """Make a value known under its name."""
         self.values[value.name] = value
 
-    def initializer(self, proto: TensorProto, where: str) -> Value:
+    def initializer(self, proto: TensorProto, where: str) -> OnnxValue:
         """A tensor of the file as a known value; strings are numbers.
 
         Parameters
@@ -101,9 +101,9 @@ class Graph:
             Named in errors.
         """
         if not is_text(proto):
-            return Value.of_array(proto.name, array_of(proto, where))
+            return OnnxValue.of_array(proto.name, array_of(proto, where))
         codes = self.text.codes(numpy_helper.to_array(proto))
-        return Value(proto.name, None, lambda: codes, is_text=True)
+        return OnnxValue(proto.name, None, lambda: codes, is_text=True)
 
     def run(self, nodes: Iterable[NodeProto]) -> None:
         """Compute nodes, given in topological order."""
@@ -119,19 +119,19 @@ class Graph:
                     self.add(value.renamed(name))
 
     def run_graph(
-        self, graph: GraphProto, arguments: Sequence[Value], limit: Limit | None = None
-    ) -> list[Value]:
+        self, graph: GraphProto, arguments: Sequence[OnnxValue], limit: Limit | None = None
+    ) -> list[OnnxValue]:
         """Results of a graph that a node contains, for values of its inputs.
 
         Parameters
         ----------
         graph : GraphProto
-        arguments : sequence of Value
+        arguments : sequence of OnnxValue
             Values of the graph's inputs, in order.
         limit : Limit, optional
             Inside a loop; that of this graph unless given.
         """
-        inner = Graph(self.versions, None, self, self.text, self.in_float, limit or self.limit)
+        inner = OnnxGraph(self.versions, None, self, self.text, self.in_float, limit or self.limit)
         for proto in graph.initializer:
             inner.add(self.initializer(proto, f"initializer {proto.name!r}"))
         for info, value in zip(graph.input, arguments, strict=True):
@@ -139,7 +139,7 @@ class Graph:
         inner.run(graph.node)
         return [found for o in graph.output if (found := inner.value(o.name)) is not None]
 
-    def results(self, node: NodeProto) -> Sequence[Value]:
+    def results(self, node: NodeProto) -> Sequence[OnnxValue]:
         """Results of a node."""
         inputs = [self.value(name) for name in node.input]
         if node.op_type in CONTROL and node.domain in ("", "ai.onnx"):
@@ -156,7 +156,7 @@ class Graph:
         return [replace(v, is_text=True) if n in text else v for n, v in enumerate(found)]
 
     def _text_results(
-        self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]
+        self, node: NodeProto, info: OnnxNode, inputs: Sequence[OnnxValue | None]
     ) -> frozenset[int]:
         """Which results are text; text is refused where an operator would compute with it."""
         names = [v.name for v in inputs if v is not None and v.is_text]
@@ -169,7 +169,9 @@ class Graph:
             raise info.unsupported(what, "take the numbers of the labels as output")
         return text_results(node, info.attributes, bool(names))
 
-    def _results(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    def _results(
+        self, node: NodeProto, info: OnnxNode, inputs: Sequence[OnnxValue | None]
+    ) -> Sequence[OnnxValue]:
         for value in inputs:
             if value is not None and value.items is not None:
                 raise info.unsupported(f"input {value.name!r} is a sequence", "use tensors")
@@ -178,7 +180,7 @@ class Graph:
         if node.op_type in ("Shape", "Size") and inputs[0] is not None:
             return [self._size(info, inputs[0])]
         if node.op_type == "Constant" and info.domain == "":
-            return [Value(node.output[0], None, lambda: _constant(info))]
+            return [OnnxValue(node.output[0], None, lambda: _constant(info))]
         if (
             node.op_type == "CastLike"
             and inputs[0] is not None
@@ -191,11 +193,11 @@ class Graph:
             return self._known(node, info, inputs)
         depends = frozenset().union(*(v.inputs for v in inputs if v is not None))
         return [
-            Value.of_tensor(name, tensor, depends)
+            OnnxValue.of_tensor(name, tensor, depends)
             for name, tensor in zip(node.output, self.tensors(node, info, inputs), strict=False)
         ]
 
-    def tensor_result(self, value: Value) -> Tensor:
+    def tensor_result(self, value: OnnxValue) -> Tensor:
         """A value as an output of the model."""
         if value.items is not None:
             raise UnsupportedError(
@@ -205,13 +207,13 @@ class Graph:
             )
         return value.tensor
 
-    def describe(self, node: NodeProto, inputs: Sequence[Value | None]) -> OnnxNode:
+    def describe(self, node: NodeProto, inputs: Sequence[OnnxValue | None]) -> OnnxNode:
         """The facts that an operator's definition may use.
 
         Parameters
         ----------
         node : NodeProto
-        inputs : sequence of Value or None
+        inputs : sequence of OnnxValue or None
             None for an absent one.
 
         Raises
@@ -239,7 +241,7 @@ class Graph:
             self.in_float,
         )
 
-    def tensors(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> list[Tensor]:
+    def tensors(self, node: NodeProto, info: OnnxNode, inputs: Sequence[OnnxValue | None]) -> list[Tensor]:
         """Results of a node as tensors, by the definition of its operator.
 
         Parameters
@@ -247,7 +249,7 @@ class Graph:
         node : NodeProto
         info : OnnxNode
             Of `describe`.
-        inputs : sequence of Value or None
+        inputs : sequence of OnnxValue or None
             None for an absent one.
         """
         build, constants = definition(info.op_type, info.domain, info.version)
@@ -301,12 +303,12 @@ class Graph:
     def _checked(self, info: OnnxNode, name: str, tensor: Tensor) -> Tensor:
         return tensor if self.expected is None else self.expected.check(info, name, tensor)
 
-    def _constant_input(self, info: OnnxNode, position: int, value: Value) -> Array:
+    def _constant_input(self, info: OnnxNode, position: int, value: OnnxValue) -> Array:
         if value.is_known:
             return value.array
         raise self.depends(info, position, value, f"{value.name!r}")
 
-    def depends(self, info: OnnxNode, position: int, value: Value, what: str) -> DependsOnData:
+    def depends(self, info: OnnxNode, position: int, value: OnnxValue, what: str) -> DependsOnData:
         """Error about a value that must be known at compile time and is not.
 
         Parameters
@@ -314,7 +316,7 @@ class Graph:
         info : OnnxNode
         position : int
             Of the input.
-        value : Value
+        value : OnnxValue
             That of the input.
         what : str
             Name of the value in the message.
@@ -331,22 +333,22 @@ class Graph:
         error.inputs, error.operator, error.position = names, info.op_type, position
         return error
 
-    def _size(self, info: OnnxNode, value: Value) -> Value:
+    def _size(self, info: OnnxNode, value: OnnxValue) -> OnnxValue:
         def compute() -> Array:
             shape = np.array(value.array.shape if value.is_known else value.tensor.shape, np.int64)
             if info.op_type == "Size":
                 return np.array(shape.prod(), np.int64)
             return shape[info.attribute("start", 0) : info.attribute("end")]
 
-        return Value(info.outputs[0], None, compute)
+        return OnnxValue(info.outputs[0], None, compute)
 
-    def _known(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> list[Value]:
+    def _known(self, node: NodeProto, info: OnnxNode, inputs: Sequence[OnnxValue | None]) -> list[OnnxValue]:
         @cache
         def arrays() -> list[Array]:
             given = [None if v is None else v.array for v in inputs]
             self._check_size(node, info, given)
             if not has_reference(info.domain):
-                known = [None if v is None else Value.of_array(v.name, v.array) for v in inputs]
+                known = [None if v is None else OnnxValue.of_array(v.name, v.array) for v in inputs]
                 return fold_tensors(self.tensors(node, info, known))
             # ONNX's reference implementation has no DequantizeLinear of the first versions, which are the same.
             version = max(info.version, 19) if info.op_type == "DequantizeLinear" else info.version
@@ -356,8 +358,8 @@ class Graph:
         def tensors() -> list[Tensor]:
             return self.tensors(node, info, inputs)
 
-        def result(number: int, name: str) -> Value:
-            return Value(
+        def result(number: int, name: str) -> OnnxValue:
+            return OnnxValue(
                 name,
                 (lambda: tensors()[number]) if weight else None,
                 lambda: arrays()[number],
@@ -370,7 +372,7 @@ class Graph:
         return [result(number, name) for number, name in enumerate(node.output)]
 
     def _expand(
-        self, node: NodeProto, inputs: Sequence[Value | None], tensors: Sequence[Tensor | None]
+        self, node: NodeProto, inputs: Sequence[OnnxValue | None], tensors: Sequence[Tensor | None]
     ) -> list[Tensor]:
         types = [
             b""
@@ -383,7 +385,7 @@ class Graph:
             info = self.describe(node, inputs)
             raise info.unsupported("there is no definition of it")
         versions = {"": onnx.defs.onnx_opset_version()}
-        inner = Graph(
+        inner = OnnxGraph(
             {**versions, **{o.domain: o.version for o in function.opset_import}},
             in_float=self.in_float,
             limit=self.limit,
@@ -404,9 +406,9 @@ class Graph:
         return [Tensor.empty(1) if v is None else v.tensor for v in found]
 
 
-def _type_of(value: Value) -> Value:
+def _type_of(value: OnnxValue) -> OnnxValue:
     """Known value without elements, of the type of another value."""
-    return Value(value.name, None, lambda: np.zeros(0, DType.from_tinygrad(value.tensor.dtype).numpy()))
+    return OnnxValue(value.name, None, lambda: np.zeros(0, DType.from_tinygrad(value.tensor.dtype).numpy()))
 
 
 def definition(op_type: str, domain: str, version: int) -> tuple[Build | None, tuple[int, ...]]:

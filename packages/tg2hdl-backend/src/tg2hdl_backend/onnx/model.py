@@ -18,13 +18,13 @@ from tinygrad import Tensor
 from tg2hdl_backend.onnx.checks import infer_types
 from tg2hdl_backend.onnx.dimensions import check_sizes, example_sizes, fixed_values, resolve_inputs
 from tg2hdl_backend.onnx.file import read_file
-from tg2hdl_backend.onnx.graph import Graph
+from tg2hdl_backend.onnx.graph import OnnxGraph
 from tg2hdl_backend.onnx.limits import DEFAULT_LIMIT, Limit, check_limit
 from tg2hdl_backend.onnx.runtime_kernels import runtime_kernels
 from tg2hdl_backend.onnx.state import FileState, state_pairs
 from tg2hdl_backend.onnx.tensors import array_of, tensor_of
 from tg2hdl_backend.onnx.text import TextTable, is_text
-from tg2hdl_backend.onnx.value import Value
+from tg2hdl_backend.onnx.value import OnnxValue
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import LayerKernel
@@ -167,17 +167,17 @@ class OnnxModel:
 
     def _run(self, inputs: Iterable[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Outputs of the graph by name, and those that are kept as state."""
-        graph = Graph(self._versions, self._expected, None, self._text, self._in_float, self._limit)
+        graph = OnnxGraph(self._versions, self._expected, None, self._text, self._in_float, self._limit)
         for proto in self._strings:
             graph.add(graph.initializer(proto, proto.name))
         for name, array in self._fixed.items():
-            graph.add(Value.of_array(name, array))
+            graph.add(OnnxValue.of_array(name, array))
         for name, array in self._arrays.items():
             graph.add(self._weight(name, array))
         for spec, tensor in zip(self.inputs, inputs, strict=True):
-            graph.add(Value.of_tensor(spec.name, tensor, frozenset({spec.name})))
+            graph.add(OnnxValue.of_tensor(spec.name, tensor, frozenset({spec.name})))
         for name, tensor in self._state.tensors.items():
-            graph.add(Value.of_tensor(name, tensor, frozenset({name})))
+            graph.add(OnnxValue.of_tensor(name, tensor, frozenset({name})))
         graph.run(self._graph.node)
         found = {name: graph.value(name) for name in self.output_names}
         states = {name: graph.value(name) for name in self._state.pairs}
@@ -186,8 +186,8 @@ class OnnxModel:
         self.text_outputs = frozenset(n for n, value in found.items() if value is not None and value.is_text)
         return outputs, kept
 
-    def _weight(self, name: str, array: npt.NDArray[Any]) -> Value:
-        return Value(name, lambda: self._weights[name], lambda: array, is_weight=True)
+    def _weight(self, name: str, array: npt.NDArray[Any]) -> OnnxValue:
+        return OnnxValue(name, lambda: self._weights[name], lambda: array, is_weight=True)
 
     @property
     def is_quantized(self) -> bool:

@@ -12,11 +12,11 @@ from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.tensors import tensor_of
 
-__all__ = ["Value"]
+__all__ = ["OnnxValue"]
 
 
 @dataclass(eq=False)
-class Value:
+class OnnxValue:
     """A tensor, or a sequence of values.
 
     Parameters
@@ -31,7 +31,7 @@ class Value:
         Graph inputs that the value depends on; empty for a known one.
     is_weight : bool
         Known, and made from initializers: kept as tensors, so that they remain weights of the program.
-    items : list of Value, optional
+    items : list of OnnxValue, optional
         Of a sequence.
     is_text : bool
         Its numbers stand for strings of the file.
@@ -42,11 +42,11 @@ class Value:
     make_array: Callable[[], npt.NDArray[Any]] | None = None
     inputs: frozenset[str] = frozenset()
     is_weight: bool = False
-    items: list[Value] | None = None
+    items: list[OnnxValue] | None = None
     is_text: bool = False
 
     @classmethod
-    def of_tensor(cls, name: str, tensor: Tensor, inputs: frozenset[str]) -> Value:
+    def of_tensor(cls, name: str, tensor: Tensor, inputs: frozenset[str]) -> OnnxValue:
         """A tensor that depends on inputs of the graph.
 
         Parameters
@@ -59,7 +59,7 @@ class Value:
         return cls(name, lambda: tensor, None, inputs)
 
     @classmethod
-    def of_array(cls, name: str, array: npt.NDArray[Any]) -> Value:
+    def of_array(cls, name: str, array: npt.NDArray[Any]) -> OnnxValue:
         """A value that is known at compile time.
 
         Parameters
@@ -90,9 +90,9 @@ class Value:
         """The array, made when it is first asked for."""
         return self.array
 
-    def renamed(self, name: str) -> Value:
+    def renamed(self, name: str) -> OnnxValue:
         """The same value under another name."""
-        return Value(
+        return OnnxValue(
             name,
             None if self.items is not None else lambda: self.tensor,
             (lambda: self.array) if self.is_known else None,

@@ -38,7 +38,7 @@ class _ConvNet:
 add("conv_net", _ConvNet(), f32(1, 1, 8, 8))
 
 
-class _Block:
+class _TransformerBlock:
     def __init__(self, width: int, heads: int) -> None:
         self.heads, self.n1, self.n2 = heads, nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
@@ -55,7 +55,7 @@ class _Block:
 
 class _Transformer:
     def __init__(self) -> None:
-        self.blocks = [_Block(8, 2), _Block(8, 2)]
+        self.blocks = [_TransformerBlock(8, 2), _TransformerBlock(8, 2)]
 
     def __call__(self, x: Tensor) -> Tensor:
         for block in self.blocks:

@@ -9,7 +9,7 @@ from tinygrad import Tensor
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
-__all__ = ["Storage", "Variable", "scalar_dtype", "storage_of", "strong", "variable_of"]
+__all__ = ["BoundVariable", "Storage", "scalar_dtype", "storage_of", "strong", "variable_of"]
 
 _DEFINE_LOCAL = getattr(Ops, "DEFINE_LOCAL", None)
 _DEFINE_REG = getattr(Ops, "DEFINE_REG", None)
@@ -38,7 +38,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Variable:
+class BoundVariable:
     """A scalar that is bound when the kernel runs; `low` and `high` are inclusive.
 
     tinygrad passes the values sorted by `order`.
@@ -70,13 +70,13 @@ def storage_of(uop: UOp) -> Storage | None:
     return None
 
 
-def variable_of(uop: UOp) -> Variable | None:
+def variable_of(uop: UOp) -> BoundVariable | None:
     """Run-time scalar that a UOp defines; None for other UOps."""
     if _DEFINE_VAR is not None and uop.op is _DEFINE_VAR:
-        return Variable(uop.arg[0], int(uop.arg[1]), int(uop.arg[2]), _strong(uop.dtype), tuple(uop.arg))
+        return BoundVariable(uop.arg[0], int(uop.arg[1]), int(uop.arg[2]), _strong(uop.dtype), tuple(uop.arg))
     if uop.op is Ops.PARAM and not isinstance(uop.arg, int) and uop.arg.addrspace is AddrSpace.ALU:
         low, high = uop.arg.vmin_vmax
-        return Variable(uop.arg.name, int(low), int(high), _strong(uop.dtype), (uop.arg.slot,))
+        return BoundVariable(uop.arg.name, int(low), int(high), _strong(uop.dtype), (uop.arg.slot,))
     return None
 
 

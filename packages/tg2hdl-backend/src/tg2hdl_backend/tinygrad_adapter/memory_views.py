@@ -11,11 +11,11 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 
-__all__ = ["Memory", "Step", "View"]
+__all__ = ["Allocation", "MemoryView", "ViewKernel"]
 
 
 @dataclass(frozen=True)
-class View:
+class MemoryView:
     """`size` elements of the memory `key` from byte `start` on."""
 
     key: int
@@ -41,7 +41,7 @@ class View:
 
 
 @dataclass
-class Memory:
+class Allocation:
     """An allocation of tinygrad: one program buffer, unless it is only ever copied from."""
 
     buffer: Any
@@ -51,11 +51,11 @@ class Memory:
 
 
 @dataclass
-class Step:
+class ViewKernel:
     """A kernel over views of memories, in slot order; a copy has no UOps.  `once`: only before the first run."""
 
     uops: tuple[UOp, ...]
     slots: tuple[int, ...]
-    views: tuple[View, ...]
+    views: tuple[MemoryView, ...]
     writes: tuple[bool, ...]
     once: bool = False

@@ -14,7 +14,7 @@ from tinygrad.uop.ops import Ops, UOp
 from tg2hdl_backend.tinygrad_adapter.buffer_info import buffer_metas
 from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
-from tg2hdl_backend.tinygrad_adapter.memory_views import Memory, Step, View
+from tg2hdl_backend.tinygrad_adapter.memory_views import Allocation, MemoryView, ViewKernel
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_backend.tinygrad_adapter.origins import Origins
 from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
@@ -65,13 +65,13 @@ class ProgramBuilder:
 
     def __init__(self, origins: Origins | None = None) -> None:
         self.origins = origins or Origins()
-        self.memories: dict[int, Memory] = {}
-        self.steps: list[Step] = []
+        self.memories: dict[int, Allocation] = {}
+        self.steps: list[ViewKernel] = []
         self.buffers: list[ProgramBuffer] = []
         self.index: dict[tuple[int, int, int, str] | int, int] = {}
         self.taken: set[str] = set()
         self.open_inputs = False
-        self.view_names: dict[View, str] = {}
+        self.view_names: dict[MemoryView, str] = {}
 
     def add_input(self, uop: UOp, spec: TensorSpec) -> None:
         """Declare the memory of a model input.
@@ -116,7 +116,7 @@ class ProgramBuilder:
                 whole = self.view(arguments[1])
                 self._add_copy(
                     self.view(arguments[0]),
-                    View(
+                    MemoryView(
                         whole.key,
                         whole.start + ast.arg[1] * whole.bytes_per_element,
                         ast.arg[0],
@@ -140,20 +140,20 @@ class ProgramBuilder:
         for meta, view in zip(metas, views, strict=True):
             self.memories[view.key].written += meta.is_output
         slots, writes = tuple(m.idx for m in metas), tuple(m.is_output for m in metas)
-        self.steps.append(Step(uops, slots, views, writes))
+        self.steps.append(ViewKernel(uops, slots, views, writes))
 
-    def _add_copy(self, destination: View, source: View) -> None:
+    def _add_copy(self, destination: MemoryView, source: MemoryView) -> None:
         """Add a copy of equal size."""
         self.memories[destination.key].written += 1
-        self.steps.append(Step((), (0, 1), (destination, source), (True, False)))
+        self.steps.append(ViewKernel((), (0, 1), (destination, source), (True, False)))
 
-    def view(self, uop: UOp) -> View:
+    def view(self, uop: UOp) -> MemoryView:
         """Elements that a buffer argument names."""
         buffer = single_buffer(uop)
         dtype = DType.from_tinygrad(buffer.dtype)
         base = buffer.base
-        self.memories.setdefault(id(base), Memory(base))
-        return View(id(base), buffer.offset, buffer.size, dtype)
+        self.memories.setdefault(id(base), Allocation(base))
+        return MemoryView(id(base), buffer.offset, buffer.size, dtype)
 
     def build(
         self,
@@ -222,9 +222,9 @@ class ProgramBuilder:
             uops.append(())
         return new
 
-    def resolve_copies(self) -> dict[View, View]:
+    def resolve_copies(self) -> dict[MemoryView, MemoryView]:
         """Drop copies whose destination can be read from the source directly."""
-        aliases: dict[View, View] = {}
+        aliases: dict[MemoryView, MemoryView] = {}
         kept = []
         for step in self.steps:
             destination, source = step.views[:2] if not step.uops else (None, None)
@@ -251,7 +251,7 @@ class ProgramBuilder:
         return aliases
 
     def _place_outputs(
-        self, outputs: Sequence[TensorSpec], uops: Sequence[UOp], aliases: Mapping[View, View]
+        self, outputs: Sequence[TensorSpec], uops: Sequence[UOp], aliases: Mapping[MemoryView, MemoryView]
     ) -> tuple[int, ...]:
         """Give each result a buffer of its own; a result that is an input, a weight or a part is copied."""
         results = []
@@ -271,19 +271,19 @@ class ProgramBuilder:
                     self._add_buffer(view.key, spec.name, spec.dtype, spec.shape, "output", _contents(memory))
                 results.append(self.index[view.key])
             else:
-                own = View(-1 - len(self.index), 0, view.size, view.dtype)
+                own = MemoryView(-1 - len(self.index), 0, view.size, view.dtype)
                 results.append(self._add_buffer(own.key, spec.name, spec.dtype, spec.shape, "output"))
-                self.steps.append(Step((), (0, 1), (own, view), (True, False)))
+                self.steps.append(ViewKernel((), (0, 1), (own, view), (True, False)))
         return tuple(results)
 
-    def kernel(self, step: Step, views: Sequence[View], source: str) -> KernelIR:
+    def kernel(self, step: ViewKernel, views: Sequence[MemoryView], source: str) -> KernelIR:
         """Kernel IR whose buffers are as deep as the program's.
 
         Parameters
         ----------
-        step : Step
+        step : ViewKernel
             Kernel or copy.
-        views : sequence of View
+        views : sequence of MemoryView
             Memory of each slot.
         source : str
             Layer or line of the model, for messages.
@@ -297,27 +297,27 @@ class ProgramBuilder:
         offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if self.shared(v) and v.offset}
         return uop_to_ir(step.uops, metas, offsets=offsets, source=source)
 
-    def shared(self, view: View) -> bool:
+    def shared(self, view: MemoryView) -> bool:
         """Whether a view is addressed inside of its memory's buffer, rather than copied to a weight."""
         return (
             view.key < 0 or self.memories[view.key].written > 0 or self.memories[view.key].input is not None
         )
 
-    def meta(self, slot: int, view: View, is_output: bool) -> BufferMeta:
+    def meta(self, slot: int, view: MemoryView, is_output: bool) -> BufferMeta:
         """Kernel's descriptor of a view.
 
         Parameters
         ----------
         slot : int
             Of the kernel.
-        view : View
+        view : MemoryView
             Memory in it.
         is_output : bool
         """
         buffer = self.buffers[self.buffer_of(view)]
         return BufferMeta(slot, buffer.depth, buffer.dtype, is_output, buffer.name)
 
-    def buffer_of(self, view: View) -> int:
+    def buffer_of(self, view: MemoryView) -> int:
         """Index of the program buffer that holds a view."""
         key: Any = view.key
         if not self.shared(view):
@@ -407,7 +407,7 @@ def _dtype(buffer: Any) -> DType:
     return DType.from_tinygrad(buffer.dtype)
 
 
-def _contents(memory: Memory, view: View | None = None) -> npt.NDArray[Any] | None:
+def _contents(memory: Allocation, view: MemoryView | None = None) -> npt.NDArray[Any] | None:
     buffer = memory.buffer
     if memory.input is not None:
         return None

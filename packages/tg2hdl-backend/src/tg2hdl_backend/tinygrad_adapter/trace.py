@@ -20,7 +20,7 @@ from tg2hdl_backend.tinygrad_adapter.symbolic import capture_into, settings, ten
 from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
 
 __all__ = [
-    "Trace",
+    "SymbolicTrace",
     "called_function",
     "flat_tensors",
     "plain_function",
@@ -32,7 +32,7 @@ __all__ = [
 
 
 @dataclass
-class Trace:
+class SymbolicTrace:
     """Everything that a symbolic run records.
 
     Parameters
@@ -84,7 +84,7 @@ class Trace:
         self.var_vals.update(var_vals)
 
 
-def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Trace:
+def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> SymbolicTrace:
     """Run `model` on empty tensors of the given shapes and collect the kernels.
 
     Parameters
@@ -111,18 +111,18 @@ def _trace(
     examples: Sequence[TensorSpec | UOp],
     stored: Collection[str],
     early: Sequence[Tensor],
-) -> tuple[Trace, tuple[str, ...], list[Tensor]]:
+) -> tuple[SymbolicTrace, tuple[str, ...], list[Tensor]]:
     """A run in which the constants `stored` have buffers and the tensors `early` are computed before.
 
     Returns
     -------
-    found : Trace
+    found : SymbolicTrace
     updated : tuple of str
         Other constants that the model updates.
     pending : list of Tensor
         Other tensors to compute before.
     """
-    found = Trace()
+    found = SymbolicTrace()
     function = plain_function(model)
     weights = reachable_tensors(model)
     device = _device_of(weights.values())
@@ -215,7 +215,7 @@ def result_graph(
     UnsupportedError
         When the model computes a tensor while it runs.
     """
-    found = Trace()
+    found = SymbolicTrace()
     held = reachable_tensors(model)
     with settings(JIT=0, TRACEMETA=2), capture_into(found), unchanged_tensors():
         for name, uop in (stored or {}).items():

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRStatement, IRValue, KernelIR, LoopIR
 
-__all__ = ["Reduction", "accumulator_ranges", "reductions"]
+__all__ = ["RunningReduction", "accumulator_ranges", "reductions"]
 
 
 @dataclass(frozen=True, eq=False)
-class Reduction:
+class RunningReduction:
     """A register that starts from a value and then only adds, or takes an extremum.
 
     Parameters
@@ -39,7 +39,7 @@ class Reduction:
         return self.update.value.op
 
 
-def reductions(kernel: KernelIR) -> dict[int, Reduction]:
+def reductions(kernel: KernelIR) -> dict[int, RunningReduction]:
     """The registers of one element that only reduce, by number."""
     stores: dict[int, list[tuple[IRRegStore, tuple[LoopIR, ...]]]] = {}
     for statement, path in _placed(kernel.loop_tree, ()):
@@ -90,7 +90,7 @@ def _placed(loop: LoopIR, path: tuple[LoopIR, ...]) -> list[tuple[IRStatement, t
 
 def _reduction(
     start: tuple[IRRegStore, tuple[LoopIR, ...]], update: tuple[IRRegStore, tuple[LoopIR, ...]]
-) -> Reduction | None:
+) -> RunningReduction | None:
     (init, outer), (store, inner) = start, update
     value = store.value
     if init.gate is not None or store.gate is not None or inner[: len(outer)] != outer:
@@ -101,10 +101,10 @@ def _reduction(
     if len(own) != 1:
         return None
     other = value.srcs[1] if value.srcs[0] is own[0] else value.srcs[0]
-    return Reduction(init, store, own[0], other, inner[len(outer) :])
+    return RunningReduction(init, store, own[0], other, inner[len(outer) :])
 
 
-def _interval(ranges: RangeAnalysis, reduction: Reduction) -> Interval:
+def _interval(ranges: RangeAnalysis, reduction: RunningReduction) -> Interval:
     low, high = ranges.of(reduction.start.value)
     xlow, xhigh = ranges.of(reduction.term)
     if reduction.op != "add":

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.analysis.accumulators import Reduction, reductions
+from tg2hdl_ir.analysis.accumulators import RunningReduction, reductions
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
     IRBufLoad,
@@ -112,7 +112,7 @@ class IterationBounds:
             return () if reduction is None else (reduction.start.value, reduction.term)
         return operands(node)
 
-    def _result_of(self, load: IRRegLoad) -> Reduction | None:
+    def _result_of(self, load: IRRegLoad) -> RunningReduction | None:
         reduction = self._reductions.get(load.reg)
         return None if reduction is None or load is reduction.own else reduction
 
@@ -145,7 +145,7 @@ class IterationBounds:
         other = self._memo[load.alt]
         return None if gate is None or other is None else _chosen(gate, found, other)
 
-    def _reduced(self, reduction: Reduction, dtype: DType) -> Bounds | None:
+    def _reduced(self, reduction: RunningReduction, dtype: DType) -> Bounds | None:
         """Result of a reduction; of its loops, those of the arrays have an axis, others are as often the same."""
         start, term = self._memo[reduction.start.value], self._memo[reduction.term]
         if start is None or term is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from tg2hdl_ir.analysis.accumulators import Reduction, reductions
+from tg2hdl_ir.analysis.accumulators import RunningReduction, reductions
 from tg2hdl_ir.analysis.address_range import gated_interval
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis, LinearAnalysis
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
@@ -134,7 +134,7 @@ class CallChannels:
         return found
 
     @cached_property
-    def reductions(self) -> dict[int, Reduction]:
+    def reductions(self) -> dict[int, RunningReduction]:
         """Registers that reduce."""
         return reductions(self.call.kernel)
 
@@ -206,9 +206,9 @@ class CallChannels:
             for s in stores
         )
 
-    def sums_over(self, counter: IRCounter) -> list[Reduction] | None:
+    def sums_over(self, counter: IRCounter) -> list[RunningReduction] | None:
         """The sums that the loop of a counter is for; None where it does something else."""
-        found: dict[Reduction, None] = {}
+        found: dict[RunningReduction, None] = {}
         for statement in self.loops[counter].statements():
             if isinstance(statement, IRRegStore):
                 reduction = self.reductions.get(statement.reg)
@@ -219,12 +219,12 @@ class CallChannels:
                 found[reduction] = None
         return None if self.stores_in(counter) else list(found)
 
-    def results_of(self, reduction: Reduction) -> list[IRRegLoad]:
+    def results_of(self, reduction: RunningReduction) -> list[IRRegLoad]:
         """Loads of a register after its updates."""
         reg, own = reduction.own.reg, reduction.own
         return [s for s in self.statements if isinstance(s, IRRegLoad) and s.reg == reg and s is not own]
 
-    def _adds_up(self, reduction: Reduction) -> bool:
+    def _adds_up(self, reduction: RunningReduction) -> bool:
         """Whether integers are added that depend on no register, and only the whole sum is used."""
         uses = [s for s in self.statements if reduction.own in values_below(operands(s), self._loads)]
         below = values_below((reduction.term,), self._loads)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.analysis.accumulators import Reduction
+from tg2hdl_ir.analysis.accumulators import RunningReduction
 from tg2hdl_ir.analysis.bounds import Array, Bounds, IterationBounds, trips
 from tg2hdl_ir.analysis.channels import Axis, CallChannels
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter
@@ -87,9 +87,9 @@ class NeededChannels:
                 break
         return {group: np.flatnonzero(each) for group, each in kept.items() if not each.all()}
 
-    def _sums(self) -> dict[Member, list[_Sum]]:
+    def _sums(self) -> dict[Member, list[_ChannelSum]]:
         """For each group that may lose channels, the sums over them."""
-        found: dict[Member, list[_Sum]] = {group: [] for group in self.sizes}
+        found: dict[Member, list[_ChannelSum]] = {group: [] for group in self.sizes}
         for call in self.calls:
             bounds = self.bounds(call)
             for counter in call.counters:
@@ -104,15 +104,15 @@ class NeededChannels:
         return found
 
     def _varying(
-        self, call: CallChannels, counter: IRCounter, bounds: IterationBounds, reduction: Reduction
-    ) -> _Sum | None:
+        self, call: CallChannels, counter: IRCounter, bounds: IterationBounds, reduction: RunningReduction
+    ) -> _ChannelSum | None:
         terms = bounds.of(reduction.term)
         if terms is None or counter not in bounds.counters:
             return None
         others = tuple(c for c in bounds.counters if c in call.counters and c is not counter)
         order = [bounds.counters.index(c) for c in (counter, *others)]
         varies = np.moveaxis(terms[0] != terms[1], order, range(len(order)))
-        return _Sum(call.number, counter, others, varies.any(tuple(range(len(order), varies.ndim))))
+        return _ChannelSum(call.number, counter, others, varies.any(tuple(range(len(order), varies.ndim))))
 
     def bounds(self, call: CallChannels) -> IterationBounds:
         """Bounds of the values of a call in each iteration of the loops that choose channels and weights."""
@@ -173,7 +173,7 @@ def _filling(needed: npt.NDArray[np.bool_], kept: npt.NDArray[np.bool_]) -> npt.
 
 
 @dataclass(frozen=True, eq=False)
-class _Sum:
+class _ChannelSum:
     """A sum over channels.
 
     Parameters

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from tg2hdl_ir.analysis.dependence import element
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import IRVerificationError
-from tg2hdl_ir.golden.plan import Plan
-from tg2hdl_ir.golden.registers import RegisterFile
+from tg2hdl_ir.golden.plan import GoldenPlan
+from tg2hdl_ir.golden.registers import GoldenRegisters
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -52,11 +52,11 @@ class Evaluation:
         Values of the run-time scalars.
     """
 
-    def __init__(self, plan: Plan, buffers: dict[int, Array], variables: Mapping[str, int]) -> None:
+    def __init__(self, plan: GoldenPlan, buffers: dict[int, Array], variables: Mapping[str, int]) -> None:
         self.plan = plan
         self.buffers = buffers
         self.variables = variables
-        self.registers = RegisterFile(plan.kernel, plan.dynamic)
+        self.registers = GoldenRegisters(plan.kernel, plan.dynamic)
         self.dimensions: list[Dimension] = []
         self.shape: tuple[int, ...] = ()
         self.frames: list[dict[IRValue, Array]] = [dict(plan.constants)]

@@ -14,7 +14,7 @@ from tg2hdl_ir.evaluation import wrap
 from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue
 from tg2hdl_ir.rounding import canonicalize_nan
 
-__all__ = ["Fold", "find_fold"]
+__all__ = ["GoldenFold", "find_fold"]
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +35,7 @@ _ROW = 256
 
 
 @dataclass(frozen=True)
-class Fold:
+class GoldenFold:
     """``reg = op(... op(op(reg, x0), x1) ...)`` in every step.
 
     Parameters
@@ -136,7 +136,7 @@ def _sequence(initial: Array, terms: Sequence[Array], shape: tuple[int, ...]) ->
     return sequence
 
 
-def find_fold(core: Sequence[IRRegLoad | IRRegStore], tainted: set[IROp]) -> Fold | None:
+def find_fold(core: Sequence[IRRegLoad | IRRegStore], tainted: set[IROp]) -> GoldenFold | None:
     """Fold of the accesses of one register, or None.
 
     Parameters
@@ -166,7 +166,7 @@ def find_fold(core: Sequence[IRRegLoad | IRRegStore], tainted: set[IROp]) -> Fol
         value = previous[0]
     if not chain:
         return None
-    return Fold(element(load), load, chain[-1].op, tuple(reversed(chain)), tuple(reversed(terms)))
+    return GoldenFold(element(load), load, chain[-1].op, tuple(reversed(chain)), tuple(reversed(terms)))
 
 
 def _foldable(op: IROp, last: IRValue) -> bool:

@@ -34,7 +34,7 @@ __all__ = ["interchanged"]
 
 
 @dataclass(frozen=True)
-class Turns:
+class LoopTurns:
     """Loops whose iterations take turns.
 
     Parameters
@@ -68,7 +68,7 @@ def interchanged(kernel: KernelIR, bounds: Mapping[int, int]) -> tuple[KernelIR,
     return kernel, Dependence(kernel, bounds)
 
 
-def _keeps(dependence: Dependence, nest: Sequence[LoopIR], turns: Turns) -> bool:
+def _keeps(dependence: Dependence, nest: Sequence[LoopIR], turns: LoopTurns) -> bool:
     """Whether a nest computes the same with its first loops outside, whose iterations have registers of their own."""
     step = dependence.use(nest[-1])
     others = {e for e in step.written if e[0] not in turns.registers}
@@ -80,7 +80,7 @@ def _keeps(dependence: Dependence, nest: Sequence[LoopIR], turns: Turns) -> bool
     )
 
 
-def _turns(kernel: KernelIR, bounds: Mapping[int, int]) -> dict[LoopIR, Turns]:
+def _turns(kernel: KernelIR, bounds: Mapping[int, int]) -> dict[LoopIR, LoopTurns]:
     """Turns by the innermost loop of their nest."""
     ranges = RangeAnalysis()
     affine = AffineAnalysis(ranges)
@@ -116,7 +116,7 @@ def _turns(kernel: KernelIR, bounds: Mapping[int, int]) -> dict[LoopIR, Turns]:
         if inner == {symbol for symbol, _ in form.terms} and low >= 0 and high < sizes[reg]:
             found.setdefault(loop, []).append((len(form.terms), reg))
     return {
-        loop: Turns(count, frozenset(reg for n, reg in regs if n == count))
+        loop: LoopTurns(count, frozenset(reg for n, reg in regs if n == count))
         for loop, regs in found.items()
         for count in [max(regs)[0]]
     }
@@ -136,7 +136,7 @@ class _Unfolded(Folder):
 
 
 class _Interchange:
-    def __init__(self, kernel: KernelIR, turns: Mapping[LoopIR, Turns]) -> None:
+    def __init__(self, kernel: KernelIR, turns: Mapping[LoopIR, LoopTurns]) -> None:
         self.kernel = kernel
         self.turns = turns
         self.registers = {reg for found in turns.values() for reg in found.registers}

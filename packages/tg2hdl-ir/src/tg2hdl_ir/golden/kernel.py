@@ -16,15 +16,15 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden.execute import Interpreter
-from tg2hdl_ir.golden.plan import Plan
+from tg2hdl_ir.golden.plan import GoldenPlan
 from tg2hdl_ir.nodes import BufferMeta, IRBufStore, IRConst, IROp, IRValue, IRVariable, KernelIR
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["TooMuchWork", "Trace", "evaluate", "evaluate_within", "parallel_axes", "scalar"]
+__all__ = ["KernelTrace", "TooMuchWork", "evaluate", "evaluate_within", "parallel_axes", "scalar"]
 
 Array = npt.NDArray[Any]
 
-_plans: OrderedDict[Any, Plan] = OrderedDict()
+_plans: OrderedDict[Any, GoldenPlan] = OrderedDict()
 _plans_lock = Lock()
 _KEPT = 256
 
@@ -80,7 +80,7 @@ class _Traced(Interpreter):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: GoldenPlan,
         buffers: dict[int, Array],
         variables: Mapping[str, int],
         work: float,
@@ -109,7 +109,7 @@ class _Traced(Interpreter):
 
 
 @dataclass(frozen=True)
-class Trace:
+class KernelTrace:
     """An evaluation.
 
     Parameters
@@ -136,7 +136,7 @@ def evaluate_within(
     target: str = "generic",
     units: Mapping[str, str | Sequence[str]] | None = None,
     iterations: Mapping[int, Array] | None = None,
-) -> Trace:
+) -> KernelTrace:
     """Evaluate a kernel with limited work, the same on every machine; the other parameters are those of `evaluate`.
 
     Parameters
@@ -152,7 +152,7 @@ def evaluate_within(
     traced = partial(_Traced, work=work, iterations=iterations or {})
     results, machine = _evaluated(traced, kernel, buffers, variables, target, units)
     nowhere = {idx: np.zeros(array.size, np.bool_) for idx, array in results.items()}
-    return Trace(results, nowhere | machine.written, work - machine.left)
+    return KernelTrace(results, nowhere | machine.written, work - machine.left)
 
 
 def parallel_axes(
@@ -182,7 +182,7 @@ _Machine = TypeVar("_Machine", bound=Interpreter)
 
 
 def _evaluated(
-    machine: Callable[[Plan, dict[int, Array], Mapping[str, int]], _Machine],
+    machine: Callable[[GoldenPlan, dict[int, Array], Mapping[str, int]], _Machine],
     kernel: KernelIR,
     buffers: Mapping[int, Array],
     variables: Mapping[str, int] | None,
@@ -202,7 +202,7 @@ def _plan(
     variables: Mapping[str, int],
     target: str,
     units: Mapping[str, str | Sequence[str]] | None,
-) -> Plan:
+) -> GoldenPlan:
     known = registry()
     chosen = tuple(sorted((op, (n,) if isinstance(n, str) else tuple(n)) for op, n in (units or {}).items()))
     key = (kernel, tuple(variables.items()), known, known.generation, target, chosen)
@@ -219,7 +219,7 @@ def _plan(
             def select(op: str, operands: tuple[DType, ...], result: DType) -> Any:
                 return known.evaluation(op, operands, result, target=target, explicit=units)
 
-            plan = Plan.of(kernel, bounds, select)
+            plan = GoldenPlan.of(kernel, bounds, select)
         _plans[key] = plan
         if len(_plans) > _KEPT:
             _plans.popitem(last=False)

@@ -30,7 +30,7 @@ from tg2hdl_ir.nodes import (
     operands,
 )
 
-__all__ = ["Plan", "Selector", "Step", "ops_first", "post_order"]
+__all__ = ["GoldenPlan", "GoldenStep", "Selector", "ops_first", "post_order"]
 
 Array = npt.NDArray[Any]
 Selector: TypeAlias = Callable[..., Callable[..., Any]]
@@ -39,7 +39,7 @@ _POINTS = 1 << 24
 _MOST, _LEAST = 1 << 18, 1 << 12
 
 
-class Step(NamedTuple):
+class GoldenStep(NamedTuple):
     """An op with its golden evaluation and the frames of its result and of its operands."""
 
     op: IROp
@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Plan:
+class GoldenPlan:
     """Static facts of a kernel with known trip counts.
 
     Parameters
@@ -72,7 +72,7 @@ class Plan:
     select: Selector
     home: dict[IRValue, int] = field(default_factory=dict)
     constants: dict[IRValue, Array] = field(default_factory=dict)
-    orders: dict[IRValue, tuple[Step, ...]] = field(default_factory=dict)
+    orders: dict[IRValue, tuple[GoldenStep, ...]] = field(default_factory=dict)
     width: dict[LoopIR, int] = field(default_factory=dict)
     unique: set[IRBufStore] = field(default_factory=set)
     dynamic: frozenset[int] = frozenset()
@@ -80,7 +80,7 @@ class Plan:
     recurrences: dict[LoopIR, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, kernel: KernelIR, bounds: Mapping[int, int], select: Selector) -> Plan:
+    def of(cls, kernel: KernelIR, bounds: Mapping[int, int], select: Selector) -> GoldenPlan:
         """Analyze a kernel.
 
         Parameters
@@ -106,13 +106,13 @@ class Plan:
         plan.limit = max(_LEAST, min(_MOST, _POINTS // max(1, len(plan.home))))
         return plan
 
-    def step(self, op: IROp) -> Step:
+    def step(self, op: IROp) -> GoldenStep:
         """Golden evaluation of an op."""
         types = tuple(s.dtype for s in op.srcs)
         sources = tuple((s, self.home[s]) for s in op.srcs)
-        return Step(op, self.home[op], self.select(op.op, types, op.dtype), types, sources)
+        return GoldenStep(op, self.home[op], self.select(op.op, types, op.dtype), types, sources)
 
-    def order(self, value: IRValue) -> tuple[Step, ...]:
+    def order(self, value: IRValue) -> tuple[GoldenStep, ...]:
         """Ops that a value is made of, up to the loads of statements, operands first."""
         found = self.orders.get(value)
         if found is None:

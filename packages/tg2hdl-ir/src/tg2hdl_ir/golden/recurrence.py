@@ -17,8 +17,8 @@ import numpy.typing as npt
 from tg2hdl_ir.analysis.dependence import Element, element
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden.evaluation import Evaluation
-from tg2hdl_ir.golden.fold import Fold, find_fold
-from tg2hdl_ir.golden.plan import Plan, post_order
+from tg2hdl_ir.golden.fold import GoldenFold, find_fold
+from tg2hdl_ir.golden.plan import GoldenPlan, post_order
 from tg2hdl_ir.golden.segments import Segments, find_segments
 from tg2hdl_ir.nodes import (
     IRBufLoad,
@@ -57,7 +57,7 @@ class Recurrence:
         Other values that these ops and stores read.
     late : tuple of statements
         Everything else, in order.
-    folds : tuple of Fold
+    folds : tuple of GoldenFold
         Register updates that one numpy call does; None when they must be done step by step.
     """
 
@@ -68,7 +68,7 @@ class Recurrence:
     tainted: tuple[IROp, ...]
     inputs: tuple[IRValue, ...]
     late: tuple[IRStatement, ...]
-    folds: tuple[Fold, ...] | None
+    folds: tuple[GoldenFold, ...] | None
 
     def run(self, evaluation: Evaluation) -> None:
         """Execute all iterations of the nest."""
@@ -165,12 +165,12 @@ class Recurrence:
         return work
 
 
-def find_recurrence(plan: Plan, loop: LoopIR) -> Recurrence | None:
+def find_recurrence(plan: GoldenPlan, loop: LoopIR) -> Recurrence | None:
     """Recurrence of a loop, or None when it must be executed statement by statement.
 
     Parameters
     ----------
-    plan : Plan
+    plan : GoldenPlan
         Of the kernel.
     loop : LoopIR
         Outermost loop of a perfect nest, or the innermost one only.
@@ -266,8 +266,8 @@ def _depends(value: IRValue, carried: set[Element]) -> bool:
     return any(isinstance(n, IRRegLoad) and element(n) in carried for n in post_order([value], operands))
 
 
-def _folds(core: tuple[IRRegLoad | IRRegStore, ...], tainted: list[IROp]) -> tuple[Fold, ...] | None:
-    found: list[Fold] = []
+def _folds(core: tuple[IRRegLoad | IRRegStore, ...], tainted: list[IROp]) -> tuple[GoldenFold, ...] | None:
+    found: list[GoldenFold] = []
     for register in dict.fromkeys(element(s) for s in core):
         fold = find_fold([s for s in core if element(s) == register], set(tainted))
         if fold is None:

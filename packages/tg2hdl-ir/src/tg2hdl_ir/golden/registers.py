@@ -13,12 +13,12 @@ import numpy.typing as npt
 from tg2hdl_ir.analysis.dependence import Element
 from tg2hdl_ir.nodes import KernelIR
 
-__all__ = ["RegisterFile"]
+__all__ = ["GoldenRegisters"]
 
 Array = npt.NDArray[Any]
 
 
-class RegisterFile:
+class GoldenRegisters:
     """Contents of all registers; every register starts at zero.
 
     Parameters

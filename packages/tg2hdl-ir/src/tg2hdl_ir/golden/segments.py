@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.evaluation import wrap
-from tg2hdl_ir.golden.fold import Fold, find_fold
+from tg2hdl_ir.golden.fold import GoldenFold, find_fold
 from tg2hdl_ir.golden.plan import ops_first
 from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRStatement, IRValue, values_below
 
@@ -28,13 +28,13 @@ class Segments:
 
     Parameters
     ----------
-    fold : Fold
+    fold : GoldenFold
         The sum.
     is_restart : bool
         The value of `condition` in a step after which the register starts again.
     """
 
-    fold: Fold
+    fold: GoldenFold
     store: IRRegStore
     condition: IRValue
     start: IRValue
@@ -48,7 +48,7 @@ class Segments:
     def run(
         self, initial: Array, inputs: Mapping[IRValue, Array], shape: tuple[int, ...]
     ) -> tuple[Array, Array]:
-        """Value of the register before each step, and after the last one; parameters as of `Fold.run`.
+        """Value of the register before each step, and after the last one; parameters as of `GoldenFold.run`.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.analysis.accumulators import Reduction
+from tg2hdl_ir.analysis.accumulators import RunningReduction
 from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.analysis.bounds import IterationBounds, trips
 from tg2hdl_ir.analysis.channels import CallChannels, channel_axes
@@ -225,7 +225,7 @@ class _Kernel:
 
     # Terms that are constants
 
-    def _add(self, reduction: Reduction, bounds: IterationBounds) -> None:
+    def _add(self, reduction: RunningReduction, bounds: IterationBounds) -> None:
         """Add the terms that are left out to each result of a sum."""
         counters, loops = bounds.counters, {loop.counter: loop for loop in reduction.loops}
         shape = [trips(c) for c in counters]
@@ -261,7 +261,7 @@ class _Kernel:
                 part = self.before[result] = self._load(number, [counters[a] for a in axes])
             self.added[result] = part
 
-    def _name(self, reduction: Reduction) -> str:
+    def _name(self, reduction: RunningReduction) -> str:
         """Name of a weight in the terms of a sum, or of the kernel."""
         loads = [v for v in values_below((reduction.term,)) if isinstance(v, IRBufLoad)]
         constant = (

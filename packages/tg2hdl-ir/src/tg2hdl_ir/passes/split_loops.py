@@ -105,22 +105,24 @@ class _Simplifier:
         low, high = self._interval(form)
         return low >= 0 and high < limit
 
-    def _divided(self, form: Affine, divisor: int) -> tuple[_Sum, _Sum] | None:
+    def _divided(self, form: Affine, divisor: int) -> tuple[_DividedSum, _DividedSum] | None:
         """Quotient and remainder; None when nothing can be taken out."""
         multiples, rest = _parted(form, divisor)
         if self._within(rest, divisor):
-            return _Sum(multiples), _Sum(rest)
+            return _DividedSum(multiples), _DividedSum(rest)
         factors = {math.gcd(divisor, abs(c)) for _, c in rest.terms}
         for factor in sorted(factors - {1, divisor}, reverse=True):
             coarse, fine = _parted(rest, factor)
             if self._within(fine, factor) and self._interval(coarse)[0] >= 0:
-                quotient = _Sum(multiples, (1, "div", coarse, divisor // factor))
-                return quotient, _Sum(fine, (factor, "mod", coarse, divisor // factor))
+                quotient = _DividedSum(multiples, (1, "div", coarse, divisor // factor))
+                return quotient, _DividedSum(fine, (factor, "mod", coarse, divisor // factor))
         if (multiples.terms or multiples.const) and self._interval(rest)[0] >= 0:
-            return _Sum(multiples, (1, "div", rest, divisor)), _Sum(Affine(0), (1, "mod", rest, divisor))
+            return _DividedSum(multiples, (1, "div", rest, divisor)), _DividedSum(
+                Affine(0), (1, "mod", rest, divisor)
+            )
         return None
 
-    def _value(self, total: _Sum, dtype: DType) -> IRValue:
+    def _value(self, total: _DividedSum, dtype: DType) -> IRValue:
         value = self._affine(total.form, dtype)
         if total.division is None:
             return value
@@ -141,7 +143,7 @@ class _Simplifier:
         return value
 
 
-class _Sum:
+class _DividedSum:
     """``form``, and with `division` = (factor, op, dividend, divisor) also ``factor * op(dividend, divisor)``."""
 
     def __init__(self, form: Affine, division: tuple[int, str, Affine, int] | None = None) -> None:

@@ -29,7 +29,7 @@ from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.dataflow.leaf_nodes import LeafNodes
 from tg2hdl_lower.dataflow.word_address import WordAddresses
 from tg2hdl_lower.memory.memories import Memories, element_ranges
-from tg2hdl_lower.plan.accesses import FixedLane, LaneChoice, Load, PickedLane, Store, StoredLane
+from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Store, StoredLane, WordLane
 from tg2hdl_lower.plan.graph import LeafPlan
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import Op, UnitOp
@@ -212,7 +212,7 @@ class _LeafBuilder:
         for word in words:
             self.gates.setdefault(word, set()).add(node.gate)
         if address.position is not None:
-            choices = address.choices or tuple(LaneChoice(n, 0, n) for n in range(layout.lanes))
+            choices = address.choices or tuple(WordLane(n, 0, n) for n in range(layout.lanes))
             key: object = (words, address.position, choices)
             fields: dict[str, Any] = {
                 "words": words,

@@ -13,7 +13,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRCounter, IRValue, const_int
 from tg2hdl_lower.dataflow.leaf_nodes import LeafNodes
 from tg2hdl_lower.memory.layout import Layout, Row, RowElement
-from tg2hdl_lower.plan.accesses import LaneChoice
+from tg2hdl_lower.plan.accesses import WordLane
 from tg2hdl_lower.plan.values import Address, DigitSplit, LaneIndex, WordPosition
 
 __all__ = ["WordAddress", "WordAddresses"]
@@ -42,7 +42,7 @@ class WordAddress:
     ----------
     after : int, optional
         Node of the address of another word, in which the element is for some values of `position`.
-    choices : tuple of LaneChoice
+    choices : tuple of WordLane
         The lanes that the values of `position` select; empty where they are the lanes.
     moving : MovingLane, optional
         How `position` moves, if it is affine.
@@ -53,7 +53,7 @@ class WordAddress:
     position: int | None = None
     affine: bool = True
     after: int | None = None
-    choices: tuple[LaneChoice, ...] = ()
+    choices: tuple[WordLane, ...] = ()
     moving: MovingLane | None = None
 
     @property
@@ -160,7 +160,7 @@ class WordAddresses:
                 p * m.weight for p, m in zip(places[1:], row.others, strict=True)
             )
             position = sum(p * w for p, w in zip(places, weights, strict=True))
-            choices.append(LaneChoice(position, word, element.lane + lane))
+            choices.append(WordLane(position, word, element.lane + lane))
         after = None
         if any(choice.word for choice in choices):
             after = self._split_address(row.word.offset((ahead + 1) * along.stride), splits, layout)

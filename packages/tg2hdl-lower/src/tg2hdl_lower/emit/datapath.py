@@ -13,7 +13,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_lower.emit.addresses import AddressGenerators
 from tg2hdl_lower.emit.control import Control
 from tg2hdl_lower.emit.ports import ReadPort, ResourcePort
-from tg2hdl_lower.plan.emission import ArithResult, CounterSignals, Placed
+from tg2hdl_lower.plan.emission import ArithResult, CounterSignals, PlacedNode
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.placement import Placement
 from tg2hdl_lower.plan.registers import RegisterRead, RegisterWrite
@@ -37,12 +37,14 @@ class Datapath:
     result: ArithResult
     arrays: dict[int, Memory] = field(default_factory=dict)
     lines: dict[int, Signal] = field(default_factory=dict)
-    turns: dict[tuple[str, int, str], tuple[Value, list[tuple[Placed, Value]]]] = field(default_factory=dict)
+    turns: dict[tuple[str, int, str], tuple[Value, list[tuple[PlacedNode, Value]]]] = field(
+        default_factory=dict
+    )
     """Operands of shared resources, by kind, slot and name: where each goes, and the operations that use it."""
     _delayed: dict[tuple[int, int], Value] = field(default_factory=dict)
     _enables: dict[tuple[int, int, int, int], Signal] = field(default_factory=dict)
 
-    def placement(self, node: Placed) -> Placement:
+    def placement(self, node: PlacedNode) -> Placement:
         """Stages of a node."""
         return self.plan.placement(node.number)
 
@@ -82,7 +84,7 @@ class Datapath:
             self._delayed[number, count] = register
         return self._delayed[number, count]
 
-    def at_issue(self, node: Placed, number: int) -> Value:
+    def at_issue(self, node: PlacedNode, number: int) -> Value:
         """Value of a node in the cycle in which another one takes its operands.
 
         Parameters
@@ -92,7 +94,7 @@ class Datapath:
         """
         return self.at(number, self.plan.placement(node.number).issue)
 
-    def named(self, node: Placed, value: Value, name: str) -> Signal:
+    def named(self, node: PlacedNode, value: Value, name: str) -> Signal:
         """The value of a node as a signal of its shape.
 
         Parameters
@@ -104,11 +106,11 @@ class Datapath:
         self.m.d.comb += signal.eq(value)
         return signal
 
-    def active(self, node: Placed) -> Signal:
+    def active(self, node: PlacedNode) -> Signal:
         """Whether a step is in the stage of a node."""
         return self.control.valid_at(self.m, node.leaf, self.plan.placement(node.number).issue)
 
-    def active_when(self, node: Placed, flag: int | None, init: int = 0) -> Signal:
+    def active_when(self, node: PlacedNode, flag: int | None, init: int = 0) -> Signal:
         """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`.
 
         Parameters
@@ -158,7 +160,7 @@ class Datapath:
         assert isinstance(node, Address), "others are not generated"
         return self.addresses.add(node, self.plan.leaves[node.leaf])
 
-    def word(self, node: Placed, buffer: int) -> Value:
+    def word(self, node: PlacedNode, buffer: int) -> Value:
         """The word that a load reads.
 
         Parameters
@@ -170,7 +172,7 @@ class Datapath:
         whole = self.plan.layouts[buffer].lanes == 1
         return data.as_signed() if whole and self.plan.storage[buffer].kind == "int" else data
 
-    def replayed(self, node: Placed, source: int) -> Value:
+    def replayed(self, node: PlacedNode, source: int) -> Value:
         """Word of another load, from the delay line of a node.
 
         Parameters
@@ -181,7 +183,7 @@ class Datapath:
         line = self.plan.delay_lines[node.number]
         return line.build(self.m, self.result.signals[source], f"v{node.number}_reuse")
 
-    def slot_result(self, node: Placed, kind: str, is_product: bool, operands: tuple[int, ...]) -> Value:
+    def slot_result(self, node: PlacedNode, kind: str, is_product: bool, operands: tuple[int, ...]) -> Value:
         """Result of the slot of a shared resource, whose operands in a node's turn are these nodes.
 
         Parameters

@@ -9,7 +9,7 @@ from amaranth import Shape, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.plan.hardware_plan import MemoryPort
+from tg2hdl_lower.plan.hardware_plan import BufferPort
 from tg2hdl_lower.plan.resources import SharedResource, Word
 
 __all__ = ["ReadPort", "ResourcePort", "WritePort"]
@@ -30,7 +30,7 @@ class ReadPort(wiring.PureInterface):
     en: Signal
     data: Signal
 
-    def __init__(self, port: MemoryPort) -> None:
+    def __init__(self, port: BufferPort) -> None:
         self.element_width = port.dtype.bit_width
         members = {"addr": Out(port.layout.address_width), "en": Out(1), "data": In(port.word_width)}
         super().__init__(wiring.Signature(members), path=("read", port.buffer, port.number))
@@ -41,7 +41,7 @@ class WritePort(wiring.PureInterface):
 
     Parameters
     ----------
-    port : MemoryPort
+    port : BufferPort
     one_element : bool
         Whether all lanes get the same element.
 
@@ -58,7 +58,7 @@ class WritePort(wiring.PureInterface):
     en: Signal
     data: Signal
 
-    def __init__(self, port: MemoryPort, one_element: bool = False) -> None:
+    def __init__(self, port: BufferPort, one_element: bool = False) -> None:
         self.element_width = port.dtype.bit_width
         width = self.element_width if one_element else port.word_width
         members = {

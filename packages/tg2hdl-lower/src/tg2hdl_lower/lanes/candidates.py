@@ -26,7 +26,7 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.passes.split import split_axis
-from tg2hdl_lower.lanes.demand import Access, buffer_accesses
+from tg2hdl_lower.lanes.demand import LaneAccess, buffer_accesses
 from tg2hdl_lower.memory.layout import Layout
 
 __all__ = [
@@ -218,7 +218,7 @@ def _useful_factors(bound: int, lanes: int) -> list[int]:
     return sorted({-(-bound // -(-bound // f)) for f in range(1, limit + 1)})
 
 
-def packed_layouts(found: Sequence[Access], lanes: Mapping[int, int], depth: int) -> list[Layout]:
+def packed_layouts(found: Sequence[LaneAccess], lanes: Mapping[int, int], depth: int) -> list[Layout]:
     """Layouts in which lanes of an access find their elements in the same words.
 
     A dimension along which both the outputs and the window of a convolution have lanes is packed by the elements from
@@ -226,7 +226,7 @@ def packed_layouts(found: Sequence[Access], lanes: Mapping[int, int], depth: int
 
     Parameters
     ----------
-    found : sequence of Access
+    found : sequence of LaneAccess
         Accesses to the buffer.
     lanes : mapping of int to int
         By axis.

@@ -19,11 +19,11 @@ from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_lower.memory.demand import BufferDemand, effective_statements, needed_values
 from tg2hdl_lower.memory.layout import Layout, Row
 
-__all__ = ["Access", "BufferAccesses", "BufferUse", "buffer_accesses"]
+__all__ = ["BufferAccesses", "BufferUse", "LaneAccess", "buffer_accesses"]
 
 
 @dataclass(frozen=True)
-class Access:
+class LaneAccess:
     """A load or store of a leaf loop.
 
     Parameters
@@ -42,14 +42,14 @@ class Access:
     constraints: Constraints
 
 
-def _accesses(kernel: KernelIR, partly: bool) -> list[Access]:
+def _accesses(kernel: KernelIR, partly: bool) -> list[LaneAccess]:
     ranges = RangeAnalysis()
     analysis = AffineAnalysis(ranges)
     paths = list(leaf_paths(flatten(kernel).loop_tree))
     leaves = [effective_statements(path[-1]) for path in paths]
     around = [frozenset(loop.counter.axis for loop in path if loop.counter is not None) for path in paths]
     return [
-        Access(
+        LaneAccess(
             leaf,
             s.buf_idx,
             isinstance(s, IRBufStore),
@@ -116,7 +116,7 @@ _Terms = tuple[tuple[Symbol, int], ...]
 class BufferAccesses:
     """Accesses of a kernel to one of its buffers."""
 
-    def __init__(self, found: Sequence[Access]) -> None:
+    def __init__(self, found: Sequence[LaneAccess]) -> None:
         self.found = found
         self._every = any(a.form is None for a in found)
         forms = [f for a in found for f in (a.form, *a.constraints.conditions) if f is not None]
@@ -239,7 +239,7 @@ class _OpenLanes(NamedTuple):
     numbers: tuple[Mapping[int, int], ...]
 
     @classmethod
-    def of(cls, access: Access, form: Affine, lanes: Mapping[int, int]) -> _OpenLanes:
+    def of(cls, access: LaneAccess, form: Affine, lanes: Mapping[int, int]) -> _OpenLanes:
         """Those of an affine access, without lanes whose gate is never true."""
         base, distances = _unrolled(form, lanes)
         numbers = tuple(_open_lanes(access, distances, lanes))
@@ -247,7 +247,7 @@ class _OpenLanes(NamedTuple):
 
 
 def _open_lanes(
-    access: Access, axes: Collection[int], lanes: Mapping[int, int]
+    access: LaneAccess, axes: Collection[int], lanes: Mapping[int, int]
 ) -> Iterator[Mapping[int, int]]:
     """Lanes of some axes, without those in which the gate is never true: no hardware is built for them."""
     ranges = RangeAnalysis()

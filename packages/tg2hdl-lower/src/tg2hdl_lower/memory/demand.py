@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tg2hdl_ir.nodes import IRBufStore, IRRegStore, IRStatement, IRValue, LoopIR, is_const, operands
 
-__all__ = ["BufferDemand", "Interval", "effective_statements", "needed_values", "port_interval"]
+__all__ = ["BufferDemand", "PortInterval", "effective_statements", "needed_values", "port_interval"]
 
 
 @dataclass(frozen=True)
@@ -23,14 +23,14 @@ class BufferDemand:
         return max(-(-self.reads // ports), self.writes, 1)
 
 
-class Interval(NamedTuple):
+class PortInterval(NamedTuple):
     """Cycles from step to step, and which accesses ask for more than one."""
 
     cycles: int
     limit: str
 
 
-def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[int, int]) -> Interval:
+def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[int, int]) -> PortInterval:
     """Interval that memory ports impose: from (buffer, demand) of all leaf loops, and the ports of each buffer.
 
     The lane planner estimates with this function, and the scheduler starts from it.
@@ -42,7 +42,7 @@ def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[in
     ports : mapping of int to int
         Read ports of each buffer.
     """
-    found = Interval(1, "")
+    found = PortInterval(1, "")
     for buffer, demand in demands:
         cycles = demand.interval(ports[buffer])
         if cycles <= found.cycles:
@@ -51,7 +51,7 @@ def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[in
         count, what = (demand.writes, "writes") if writes else (demand.reads, "reads")
         number = 1 if writes else ports[buffer]
         plural = "s" if number > 1 else ""
-        found = Interval(cycles, f"{count} {what} of buffer {buffer}, which has {number} port{plural}")
+        found = PortInterval(cycles, f"{count} {what} of buffer {buffer}, which has {number} port{plural}")
     return found
 
 

@@ -14,7 +14,7 @@ from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node, present
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
 
-__all__ = ["FixedLane", "LaneChoice", "Load", "PickedLane", "Replay", "Store", "StoredLane"]
+__all__ = ["FixedLane", "Load", "PickedLane", "Replay", "Store", "StoredLane", "WordLane"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class FixedLane(Node):
         return _element(self, d, word.word_select(self.lane, self.storage.bit_width))
 
 
-class LaneChoice(NamedTuple):
+class WordLane(NamedTuple):
     """For one value of a position: which of the words, and which lane of it."""
 
     position: int
@@ -112,7 +112,7 @@ class PickedLane(Node):
 
     words: tuple[int, ...]
     position: int
-    choices: tuple[LaneChoice, ...]
+    choices: tuple[WordLane, ...]
     storage: DType
     label: ClassVar[str] = "lane"
     takes_operands_late: ClassVar[bool] = True

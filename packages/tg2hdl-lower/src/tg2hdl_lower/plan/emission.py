@@ -12,7 +12,7 @@ from amaranth.lib.memory import Memory
 from tg2hdl_ir.dtype import DType
 from tg2hdl_lower.plan.placement import Placement
 
-__all__ = ["ArithResult", "CounterSignals", "Emission", "Placed"]
+__all__ = ["ArithResult", "CounterSignals", "Emission", "PlacedNode"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ArithResult:
     counter_sigs: dict[int, Signal] = field(default_factory=dict)
 
 
-class Placed(Protocol):
+class PlacedNode(Protocol):
     """A node, as far as emission asks for it."""
 
     @property
@@ -62,7 +62,7 @@ class Emission(Protocol):
     arrays: dict[int, Memory]
     lines: dict[int, Signal]
 
-    def placement(self, node: Placed) -> Placement:
+    def placement(self, node: PlacedNode) -> Placement:
         """Stages of a node."""
 
     def dtype(self, number: int) -> DType:
@@ -79,35 +79,35 @@ class Emission(Protocol):
             Cycles after the start of the step.
         """
 
-    def at_issue(self, node: Placed, number: int) -> Value:
+    def at_issue(self, node: PlacedNode, number: int) -> Value:
         """Value of a node in the cycle in which another one takes its operands.
 
         Parameters
         ----------
-        node : Placed
+        node : PlacedNode
             Takes the operand.
         number : int
             Of the operand's node.
         """
 
-    def named(self, node: Placed, value: Value, name: str) -> Signal:
+    def named(self, node: PlacedNode, value: Value, name: str) -> Signal:
         """The value of a node as a signal of its shape.
 
         Parameters
         ----------
-        node : Placed
+        node : PlacedNode
         value : Value
             Of any shape; it is converted to that of the node.
         name : str
             Last part of the signal's name.
         """
 
-    def active_when(self, node: Placed, flag: int | None, init: int = 0) -> Signal:
+    def active_when(self, node: PlacedNode, flag: int | None, init: int = 0) -> Signal:
         """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`.
 
         Parameters
         ----------
-        node : Placed
+        node : PlacedNode
         flag : int or None
             Number of the node of a condition; None for always.
         init : int, default 0
@@ -136,34 +136,34 @@ class Emission(Protocol):
     def generated(self, number: int) -> Value:
         """Register of an address, or of a position in a word."""
 
-    def word(self, node: Placed, buffer: int) -> Value:
+    def word(self, node: PlacedNode, buffer: int) -> Value:
         """The word that a load reads.
 
         Parameters
         ----------
-        node : Placed
+        node : PlacedNode
             The load.
         buffer : int
             Slot.
         """
 
-    def replayed(self, node: Placed, source: int) -> Value:
+    def replayed(self, node: PlacedNode, source: int) -> Value:
         """Word of another load, from the delay line of a node.
 
         Parameters
         ----------
-        node : Placed
+        node : PlacedNode
             The replay.
         source : int
             Number of the load that read the word.
         """
 
-    def slot_result(self, node: Placed, kind: str, is_product: bool, operands: tuple[int, ...]) -> Value:
+    def slot_result(self, node: PlacedNode, kind: str, is_product: bool, operands: tuple[int, ...]) -> Value:
         """Result of the slot of a shared resource, whose operands in a node's turn are these nodes.
 
         Parameters
         ----------
-        node : Placed
+        node : PlacedNode
         kind : str
             Of the resource.
         is_product : bool

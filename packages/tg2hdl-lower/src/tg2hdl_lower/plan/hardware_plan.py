@@ -18,10 +18,10 @@ from tg2hdl_lower.plan.graph import LeafPlan, NodeGraph, bound_value, loop_steps
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_lower.plan.placement import Placement, Schedule
-from tg2hdl_lower.plan.registers import Accumulator
+from tg2hdl_lower.plan.registers import AccumulatorStorage
 from tg2hdl_lower.plan.resources import SharedResource, SharedUnit
 
-__all__ = ["HardwarePlan", "MemoryPort", "PortRegisters"]
+__all__ = ["BufferPort", "HardwarePlan", "PortRegisters"]
 
 HOLD = 4
 """Initiation interval from which a register holds a waiting value for a step, not for a cycle."""
@@ -40,7 +40,7 @@ class PortRegisters:
 
 
 @dataclass(frozen=True)
-class MemoryPort:
+class BufferPort:
     """A port of the kernel to a buffer: `reads` for reading (otherwise writing) words of `lanes` elements."""
 
     buffer: int
@@ -69,7 +69,7 @@ class HardwarePlan(NodeGraph):
         In the order of their numbers.
     schedule : Schedule
         When each node is computed.
-    ports : tuple of MemoryPort
+    ports : tuple of BufferPort
         Ports of the memories, by buffer and number.
     depth : int
         Stage of the last store: cycles from the issue of a step to its last effect.
@@ -87,7 +87,7 @@ class HardwarePlan(NodeGraph):
         Buffers with a register at their read or write ports.
     control_registers : ControlRegisters
         Flags that wait in registers.
-    accumulators : mapping of int to Accumulator
+    accumulators : mapping of int to AccumulatorStorage
         Hardware of each register of the kernel.
     delay_lines : mapping of int to DelayLine
         Of the nodes that replay a word.
@@ -113,7 +113,7 @@ class HardwarePlan(NodeGraph):
     leaves: tuple[LeafPlan, ...]
     nodes: Mapping[int, Node]
     schedule: Schedule
-    ports: tuple[MemoryPort, ...]
+    ports: tuple[BufferPort, ...]
     depth: int
     read_latency: int
     layouts: dict[int, Layout] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class HardwarePlan(NodeGraph):
     shared_units: tuple[SharedUnit, ...] = ()
     port_registers: PortRegisters = PortRegisters(frozenset(), frozenset())
     control_registers: ControlRegisters = field(default_factory=ControlRegisters)
-    accumulators: Mapping[int, Accumulator] = field(default_factory=dict)
+    accumulators: Mapping[int, AccumulatorStorage] = field(default_factory=dict)
     delay_lines: Mapping[int, DelayLine] = field(default_factory=dict)
     run_constant: frozenset[int] = frozenset()
     family: str = "generic"

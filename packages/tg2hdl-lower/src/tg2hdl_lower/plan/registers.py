@@ -15,10 +15,10 @@ from tg2hdl_lower.plan.node import Node, present
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
 
 __all__ = [
-    "Accumulator",
     "AccumulatorLine",
     "AccumulatorMemory",
     "AccumulatorRegister",
+    "AccumulatorStorage",
     "Clear",
     "RegisterRead",
     "RegisterWrite",
@@ -91,7 +91,7 @@ class RegisterWrite(Node):
 
 
 @dataclass(frozen=True)
-class Accumulator:
+class AccumulatorStorage:
     """A register of the kernel, or an array of them.
 
     Parameters
@@ -147,7 +147,7 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
-class AccumulatorRegister(Accumulator):
+class AccumulatorRegister(AccumulatorStorage):
     """Flip-flops; `cleared` by a flag in a register that a reset of the design sets, they need no reset themselves."""
 
     cleared: bool
@@ -175,7 +175,7 @@ class AccumulatorRegister(Accumulator):
 
 
 @dataclass(frozen=True)
-class AccumulatorMemory(Accumulator):
+class AccumulatorMemory(AccumulatorStorage):
     """LUT RAM of so many elements."""
 
     size: int
@@ -207,7 +207,7 @@ class AccumulatorMemory(Accumulator):
 
 
 @dataclass(frozen=True)
-class AccumulatorLine(Accumulator):
+class AccumulatorLine(AccumulatorStorage):
     """A delay line, from which each element comes so many steps after it was written."""
 
     steps: int

@@ -12,7 +12,7 @@ from tg2hdl_lower.ops.multiplication import Multiplier
 __all__ = [
     "PRODUCTS",
     "UNITS",
-    "Pool",
+    "ResourcePool",
     "SharedMultiplier",
     "SharedResource",
     "SharedUnit",
@@ -235,22 +235,22 @@ class UnitMultiplier(SharedUnit):
         return f"m{number}_{self.unit.op}"
 
 
-class Pool(NamedTuple):
+class ResourcePool(NamedTuple):
     """A resource, and the (kernel, slot) of each user."""
 
     resource: SharedResource
     users: list[tuple[int, int]]
 
 
-def pools(kernels: Iterable[Sequence[SharedResource]]) -> list[Pool]:
+def pools(kernels: Iterable[Sequence[SharedResource]]) -> list[ResourcePool]:
     """Resources that serve the slots of several kernels that run one at a time."""
-    found: dict[tuple[Hashable, int], Pool] = {}
+    found: dict[tuple[Hashable, int], ResourcePool] = {}
     for kernel, slots in enumerate(kernels):
         seen: dict[Hashable, int] = {}
         for slot, resource in enumerate(slots):
             turn = seen[resource.key] = seen.get(resource.key, -1) + 1
-            before = found.get((resource.key, turn), Pool(resource, []))
-            found[resource.key, turn] = Pool(
+            before = found.get((resource.key, turn), ResourcePool(resource, []))
+            found[resource.key, turn] = ResourcePool(
                 before.resource.merged(resource), [*before.users, (kernel, slot)]
             )
     return list(found.values())

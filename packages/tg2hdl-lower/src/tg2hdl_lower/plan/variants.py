@@ -10,7 +10,7 @@ from tg2hdl_ir.nodes import LoopIR
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import Op
-from tg2hdl_lower.plan.registers import Accumulator
+from tg2hdl_lower.plan.registers import AccumulatorStorage
 from tg2hdl_lower.plan.values import Address, Constant, Counter
 
 __all__ = ["have_one_shape", "merged_plan"]
@@ -63,7 +63,7 @@ def _widened(nodes: Sequence[Node]) -> Node:
     return replace(nodes[0], interval=(min(lows), max(highs)))
 
 
-def _wide_accumulator(found: Sequence[Accumulator]) -> Accumulator:
+def _wide_accumulator(found: Sequence[AccumulatorStorage]) -> AccumulatorStorage:
     signed = any(each.signed for each in found)
     return replace(
         found[0], width=max(each.width + (signed and not each.signed) for each in found), signed=signed

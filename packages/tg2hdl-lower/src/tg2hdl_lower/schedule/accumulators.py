@@ -13,10 +13,10 @@ from tg2hdl_lower.plan.delay_line import DelayLine
 from tg2hdl_lower.plan.operations import SharedOperation, UnitOp
 from tg2hdl_lower.plan.placement import Schedule
 from tg2hdl_lower.plan.registers import (
-    Accumulator,
     AccumulatorLine,
     AccumulatorMemory,
     AccumulatorRegister,
+    AccumulatorStorage,
     RegisterRead,
     RegisterWrite,
 )
@@ -58,7 +58,7 @@ def with_delay_lines(flow: Dataflow, *, single: bool = False) -> tuple[Dataflow,
     return flow, lines
 
 
-def accumulators(flow: Dataflow, schedule: Schedule, lines: dict[int, int]) -> dict[int, Accumulator]:
+def accumulators(flow: Dataflow, schedule: Schedule, lines: dict[int, int]) -> dict[int, AccumulatorStorage]:
     """The storage of the registers of a scheduled kernel; without those that nothing uses.
 
     Parameters
@@ -68,7 +68,7 @@ def accumulators(flow: Dataflow, schedule: Schedule, lines: dict[int, int]) -> d
     lines : dict of int to int
         Registers that are delay lines, with their length in steps.
     """
-    found: dict[int, Accumulator] = {}
+    found: dict[int, AccumulatorStorage] = {}
     for register in flow.kernel.registers:
         reads = [n for n in flow.all(RegisterRead) if n.register == register.idx]
         writes = [n for n in flow.all(RegisterWrite) if n.register == register.idx]

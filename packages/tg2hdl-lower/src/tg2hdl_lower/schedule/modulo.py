@@ -26,7 +26,7 @@ from tg2hdl_lower.schedule.dependences import (
 )
 from tg2hdl_lower.schedule.late_loads import sink_loads
 from tg2hdl_lower.schedule.ports import least_ii
-from tg2hdl_lower.schedule.turns import Turns
+from tg2hdl_lower.schedule.turns import MultiplierTurns
 from tg2hdl_lower.sharing.budget import MultiplierBudget
 
 __all__ = ["schedule"]
@@ -69,7 +69,7 @@ def schedule(
     rules = replace(_rules(flow, options, registers), chained=chained)
     least = max(interval, least_ii(flow, ports).cycles, 1 if budget is None else budget.interval.cycles)
     for ii in range(least, options.max_ii + 1):
-        turns = None if budget is None else Turns(ii, budget.multipliers(ii) or {})
+        turns = None if budget is None else MultiplierTurns(ii, budget.multipliers(ii) or {})
         attempt = _Attempt(flow, rules, edges, ports, ii, turns)
         if attempt.run():
             attempt.assign_products()
@@ -107,7 +107,7 @@ class _Attempt:
         edges: list[Edge],
         ports: Mapping[int, int],
         ii: int,
-        turns: Turns | None,
+        turns: MultiplierTurns | None,
     ) -> None:
         self.turns = turns
         self.flow = flow

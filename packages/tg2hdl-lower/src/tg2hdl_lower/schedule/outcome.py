@@ -5,20 +5,20 @@ from __future__ import annotations
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.plan.accesses import FixedLane, Load, Replay, Store
 from tg2hdl_lower.plan.delay_line import DelayLine
-from tg2hdl_lower.plan.hardware_plan import MemoryPort
+from tg2hdl_lower.plan.hardware_plan import BufferPort
 from tg2hdl_lower.plan.placement import Schedule
 
 __all__ = ["delay_lines", "memory_ports", "run_constant"]
 
 
-def memory_ports(flow: Dataflow, schedule: Schedule) -> tuple[MemoryPort, ...]:
+def memory_ports(flow: Dataflow, schedule: Schedule) -> tuple[BufferPort, ...]:
     """Ports that the loads and stores use, by buffer, number and direction."""
     memories = flow.memories
     keys = {
         (n.buffer, schedule.placements[n.number].port, isinstance(n, Load)) for n in flow.all(Load, Store)
     }
     return tuple(
-        MemoryPort(b, port, reads, memories.storage[b], memories.layouts[b])
+        BufferPort(b, port, reads, memories.storage[b], memories.layouts[b])
         for b, port, reads in sorted(keys)
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tg2hdl_lower.dataflow.dataflow import Dataflow
-from tg2hdl_lower.memory.demand import BufferDemand, Interval, port_interval
+from tg2hdl_lower.memory.demand import BufferDemand, PortInterval, port_interval
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.graph import NodeGraph
 from tg2hdl_lower.plan.hardware_plan import PortRegisters
@@ -49,7 +49,7 @@ def port_demands(flow: NodeGraph) -> list[tuple[int, BufferDemand]]:
     return found
 
 
-def least_ii(flow: NodeGraph, ports: Mapping[int, int]) -> Interval:
+def least_ii(flow: NodeGraph, ports: Mapping[int, int]) -> PortInterval:
     """Lower bound of the II from ports and units, and the reason for it.
 
     Parameters
@@ -61,5 +61,5 @@ def least_ii(flow: NodeGraph, ports: Mapping[int, int]) -> Interval:
     found = port_interval(port_demands(flow), ports)
     for node in flow.all(UnitOp):
         if node.unit.ii > found.cycles:
-            found = Interval(node.unit.ii, f"{node.unit.name} starts every {node.unit.ii} cycles")
+            found = PortInterval(node.unit.ii, f"{node.unit.name} starts every {node.unit.ii} cycles")
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tg2hdl_lower.plan.operations import DesignProduct
 from tg2hdl_lower.plan.placement import Placement
 
-__all__ = ["Turns"]
+__all__ = ["MultiplierTurns"]
 
 
 @dataclass
@@ -20,7 +20,7 @@ class _Turn:
     """Number of the product by leaf."""
 
 
-class Turns:
+class MultiplierTurns:
     """Which multiplier starts which product in which cycle.
 
     Parameters

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tg2hdl_lower.memory.demand import Interval
+from tg2hdl_lower.memory.demand import PortInterval
 from tg2hdl_lower.plan.graph import NodeGraph
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import ConstantProduct, DesignProduct, Operation
@@ -60,14 +60,14 @@ class MultiplierBudget:
         return found if sum(found.values()) + self.private <= self.limit else None
 
     @property
-    def interval(self) -> Interval:
+    def interval(self) -> PortInterval:
         """Smallest interval that stays in the budget, which at least `least` multipliers have."""
         ii = next(
             n for n in range(1, 2 + max(self.products.values(), default=0)) if self.multipliers(n) is not None
         )
         count = sum(self.products.values())
         left = self.limit - self.private
-        return Interval(ii, f"{count} products take turns on {left} multiplier{'' if left == 1 else 's'}")
+        return PortInterval(ii, f"{count} products take turns on {left} multiplier{'' if left == 1 else 's'}")
 
 
 def is_private(node: Operation, nodes: Mapping[int, Node]) -> bool:

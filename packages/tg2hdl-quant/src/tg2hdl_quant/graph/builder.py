@@ -12,7 +12,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, TensorNode
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase
-from tg2hdl_quant.graph.values import Value, code_type, compact, integer_type, move_array, of_rank
+from tg2hdl_quant.graph.values import IntegerValue, code_type, compact, integer_type, move_array, of_rank
 
 __all__ = ["Bounds", "IntegerBuilder", "integer_bounds", "weighted_bounds"]
 
@@ -49,7 +49,7 @@ class IntegerBuilder(GraphBuilder):
         array = move_array(node, moved.arg, moved.shape, fill)
         return self.const(np.broadcast_to(array, node.shape), moved.dtype, moved.label)
 
-    def value(self, number: int, scale: npt.ArrayLike) -> Value:
+    def value(self, number: int, scale: npt.ArrayLike) -> IntegerValue:
         """A node with the value of a step.
 
         Parameters
@@ -59,15 +59,15 @@ class IntegerBuilder(GraphBuilder):
             Of a step; it broadcasts to the node.
         """
         low, high = self.bounds(number)
-        return Value(number, np.asarray(scale, np.float64), low, high)
+        return IntegerValue(number, np.asarray(scale, np.float64), low, high)
 
-    def product(self, a: Value, b: Value, dtype: DType) -> int:
+    def product(self, a: IntegerValue, b: IntegerValue, dtype: DType) -> int:
         """Products of integers in a type.
 
         Parameters
         ----------
-        a : Value
-        b : Value
+        a : IntegerValue
+        b : IntegerValue
         dtype : DType
             Holds all products.
         """
@@ -147,13 +147,13 @@ class IntegerBuilder(GraphBuilder):
         )
 
     def stepped(
-        self, term: Value, found: Staircase, constant: npt.NDArray[np.int64], where: str
+        self, term: IntegerValue, found: Staircase, constant: npt.NDArray[np.int64], where: str
     ) -> tuple[int, int]:
         """``(term * factor + constant) >> shift``, and its largest magnitude.
 
         Parameters
         ----------
-        term : Value
+        term : IntegerValue
         found : Staircase
             Factor and shift.
         constant : ndarray
@@ -200,13 +200,13 @@ class IntegerBuilder(GraphBuilder):
         return self.set_bounds(self.spread(self.cast(number, code_type(low, high)), shape), low, high)
 
     def looked_up(
-        self, index: Value, codes: npt.NDArray[np.int64], bounds: Bounds, name: str, label: str
+        self, index: IntegerValue, codes: npt.NDArray[np.int64], bounds: Bounds, name: str, label: str
     ) -> int:
         """Codes by integers; `codes` begins with that of the smallest integer.
 
         Parameters
         ----------
-        index : Value
+        index : IntegerValue
             Integers.
         codes : ndarray
         bounds : Bounds

@@ -26,8 +26,8 @@ from tg2hdl_quant.graph.scales import (
     has_feature_scales,
     weight_scales,
 )
-from tg2hdl_quant.graph.steps import FLOAT, OUTPUT, Plan, layer_names
-from tg2hdl_quant.graph.values import Sum, Value, code_type, compact, integer_type, of_rank
+from tg2hdl_quant.graph.steps import FLOAT, OUTPUT, StoragePlan, layer_names
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue, code_type, compact, integer_type, of_rank
 from tg2hdl_quant.graph.weight_codes import WeightRounding, lost_mean, times_weights
 
 __all__ = ["Lowering"]
@@ -42,7 +42,7 @@ class Lowering:
     ----------
     graph : TensorGraph
         Simplified.
-    plan : Plan
+    plan : StoragePlan
         Of it.
     observed : mapping of int to Observed
         Values of stored nodes and of the operands of tables.
@@ -59,7 +59,7 @@ class Lowering:
     def __init__(
         self,
         graph: TensorGraph,
-        plan: Plan,
+        plan: StoragePlan,
         observed: Mapping[int, Observed],
         range_of: RangeOf,
         options: QuantizeOptions,
@@ -80,7 +80,7 @@ class Lowering:
         self._scales = ChosenScales(plan, observed, range_of, options)
         self._builder = IntegerBuilder()
         self._names = layer_names(plan)
-        self._values: dict[int, Value] = {}
+        self._values: dict[int, IntegerValue] = {}
         self._exact_nodes: dict[int, int] = {}
         self._stored: list[StoredTensor] = []
         self._weights: list[WeightTensor] = []
@@ -109,7 +109,7 @@ class Lowering:
         lowered = Lowered.of(graph, self._builder, inputs, outputs, self._floats.names)
         return replace(lowered, stored=tuple(self._stored), weights=tuple(self._weights))
 
-    def _next_state(self, before: int, after: int) -> Value:
+    def _next_state(self, before: int, after: int) -> IntegerValue:
         """The new contents of a state, in its own integers: those that the next run begins with."""
         value = self._value(before)
         dtype = self._builder.nodes[value.node].dtype
@@ -127,14 +127,14 @@ class Lowering:
 
     # Stored nodes
 
-    def _value(self, number: int) -> Value:
+    def _value(self, number: int) -> IntegerValue:
         """The narrow integers of a stored node."""
         if number not in self._values:
             kind = self._plan.kind(number)
             self._values[number] = getattr(self, f"_{kind}")(number)
         return self._values[number]
 
-    def _input(self, number: int) -> Value:
+    def _input(self, number: int) -> IntegerValue:
         node = self._graph.nodes[number]
         if self._plan.roles.get(number) == {FLOAT}:
             return self._floats.value(number)
@@ -165,7 +165,7 @@ class Lowering:
                 low = 0
         dtype = code_type(low, high)
         made = self._builder.add("input", (), node.shape, dtype, node.arg, node.label)
-        return self._keep(number, "input", Value(made, scale, low, high, offset))
+        return self._keep(number, "input", IntegerValue(made, scale, low, high, offset))
 
     def _is_input(self, made: int) -> bool:
         """Whether a node of the new graph is an input, perhaps in another shape."""
@@ -174,7 +174,7 @@ class Lowering:
             node = self._builder.nodes[node.sources[0]]
         return node.op == "input"
 
-    def _const(self, number: int) -> Value:
+    def _const(self, number: int) -> IntegerValue:
         node = self._graph.nodes[number]
         bits = self._scales.bits(number)
         limit = (1 << (bits - 1)) - 1
@@ -183,7 +183,7 @@ class Lowering:
         scale = activation_scale(finite.astype(np.float64), bound, limit, -limit, self._options.is_shift)
         integers = np.clip(np.rint(node.arg / scale), -limit, limit)
         low, high = int(integers.min()), int(integers.max())
-        return Value(
+        return IntegerValue(
             self._builder.const(integers, code_type(low, high), node.label), np.asarray(scale), low, high
         )
 
@@ -204,7 +204,7 @@ class Lowering:
             self._exact_nodes[number] = made
         return self._exact_nodes[number]
 
-    def _exact(self, number: int) -> Value:
+    def _exact(self, number: int) -> IntegerValue:
         """Integers and truth values are not scaled: their step is 1."""
         node = self._graph.nodes[number]
         source = node.sources[0] if node.dtype.is_float else number
@@ -212,24 +212,24 @@ class Lowering:
         dtype = self._builder.nodes[made].dtype
         if dtype.is_bool and node.dtype.is_float:
             made = self._builder.cast(made, DType.UINT8)
-        return Value(made, np.ones(()), dtype.min_value, dtype.max_value)
+        return IntegerValue(made, np.ones(()), dtype.min_value, dtype.max_value)
 
     _compare = _exact
 
-    def _move(self, number: int) -> Value:
+    def _move(self, number: int) -> IntegerValue:
         node = self._graph.nodes[number]
         source = self._value(node.sources[0])
         if node.op == "cast":
             return source
         if node.op == "pad" and source.offset.size == 1 and np.any(source.offset):
             return self._pad_with_zero_point(node, source)
-        moved = Sum((source,), source.offset, self._graph.nodes[node.sources[0]].shape).moved(
+        moved = IntegerSum((source,), source.offset, self._graph.nodes[node.sources[0]].shape).moved(
             self._builder, node
         )
         term = moved.terms[0]
-        return Value(term.node, term.scale, term.low, term.high, moved.offset)
+        return IntegerValue(term.node, term.scale, term.low, term.high, moved.offset)
 
-    def _pad_with_zero_point(self, node: TensorNode, source: Value) -> Value:
+    def _pad_with_zero_point(self, node: TensorNode, source: IntegerValue) -> IntegerValue:
         """Padding with the code that stands for zero."""
         zero = int(np.rint(-source.offset / source.scale))
         dtype = self._builder.nodes[source.node].dtype
@@ -239,7 +239,7 @@ class Lowering:
         made = self._builder.elementwise("ADD", self._builder.move(node, made), up, dtype=DType.INT16)
         return replace(source, node=self._builder.cast(made, dtype))
 
-    def _max(self, number: int) -> Value:
+    def _max(self, number: int) -> IntegerValue:
         node = self._graph.nodes[number]
         source = self._value(node.sources[0])
         dtype = self._builder.nodes[source.node].dtype
@@ -247,26 +247,26 @@ class Lowering:
         scale = source.scale
         if scale.size > 1:
             scale = compact(np.broadcast_to(scale, self._graph.nodes[node.sources[0]].shape).max(node.arg))
-        return Value(made, scale, source.low, source.high, source.offset)
+        return IntegerValue(made, scale, source.low, source.high, source.offset)
 
-    def _function(self, number: int) -> Value:
+    def _function(self, number: int) -> IntegerValue:
         function = self._plan.functions[number]
         if function.clip is not None:
             total = self._sum_of(function.base)
             return self._requantized(number, total, function.clip)
         return self._table(number)
 
-    def _sum(self, number: int) -> Value:
+    def _sum(self, number: int) -> IntegerValue:
         total = self._sum_of(number, root=True)
         term = total.terms[0]
         if len(total.terms) == 1 and term.scale.size > 1 and self._is_input(term.node):
             # The weights take up an affine function of features that have scales of their own.
-            return Value(term.node, term.scale, term.low, term.high, total.offset)
+            return IntegerValue(term.node, term.scale, term.low, term.high, total.offset)
         if self._plan.roles.get(number) == {OUTPUT} and self._is_plain(total):
             return self._plain_output(number, total)
         return self._requantized(number, total, (-np.inf, np.inf))
 
-    def _choice(self, number: int) -> Value:
+    def _choice(self, number: int) -> IntegerValue:
         """One of two tensors, or the larger, on one scale."""
         node = self._graph.nodes[number]
         is_where = node.op == "WHERE"
@@ -277,7 +277,7 @@ class Lowering:
         operands += [self._at_scale(s, scale, low, high, number) for s in arms]
         made = self._builder.elementwise(node.op, *operands, dtype=code_type(low, high), label=node.label)
         kind = "select" if is_where else "maximum"
-        return self._keep(number, kind, Value(made, np.asarray(scale), low, high))
+        return self._keep(number, kind, IntegerValue(made, np.asarray(scale), low, high))
 
     def _constant_arms(self, arms: tuple[int, ...]) -> float:
         """Largest magnitude of constants that are data and no mask: samples need not have selected all of them."""
@@ -287,11 +287,11 @@ class Lowering:
 
     # Float arithmetic
 
-    def _output(self, number: int) -> Value:
+    def _output(self, number: int) -> IntegerValue:
         is_float = self._graph.nodes[number].dtype.is_float and self._plan.is_float(number)
         return self._floats.value(number) if is_float else self._value(number)
 
-    def _float(self, number: int) -> Value:
+    def _float(self, number: int) -> IntegerValue:
         """The integers of a result of float arithmetic."""
         if not self._graph.nodes[number].dtype.is_float:
             return self._exact(number)
@@ -301,9 +301,9 @@ class Lowering:
         dtype = code_type(low, high)
         quantizer = Quantizer(np.asarray(scale, np.float32), np.zeros((), np.int64), low, high)
         made = self._floats.quantized(number, quantizer, dtype, self._name_in_float(number))
-        return self._keep(number, "float", Value(made, np.asarray(scale), low, high))
+        return self._keep(number, "float", IntegerValue(made, np.asarray(scale), low, high))
 
-    def _before_float(self, number: int) -> Sum | None:
+    def _before_float(self, number: int) -> IntegerSum | None:
         """Integers that float arithmetic reads, with their scales."""
         below = self._plan.below_moves(number)
         if self._plan.kind(below) == "float" or self._plan.roles.get(below) == {FLOAT}:
@@ -316,12 +316,12 @@ class Lowering:
 
     # Parts
 
-    def _keep(self, number: int, kind: str, value: Value) -> Value:
+    def _keep(self, number: int, kind: str, value: IntegerValue) -> IntegerValue:
         bits = max(value.high.bit_length(), value.low.bit_length() + 1 if value.low < 0 else 0)
         self._stored.append(StoredTensor(self._names[number], kind, number, value, bits))
         return value
 
-    def _requantized(self, number: int, total: Sum, clip: tuple[float, float]) -> Value:
+    def _requantized(self, number: int, total: IntegerSum, clip: tuple[float, float]) -> IntegerValue:
         smallest = sum(
             float(np.minimum(t.scale * t.low, t.scale * t.high).min()) for t in total.terms
         ) + float(total.offset.min())
@@ -340,7 +340,7 @@ class Lowering:
         elif not unsigned and self._scales.is_affine(number):
             one, offset, high = self._scales.affine(number, self._scales.bits(number))
             scale, low = float(one), 0
-            total = Sum(total.terms, total.offset - offset, total.shape)
+            total = IntegerSum(total.terms, total.offset - offset, total.shape)
         if np.isfinite(clip[0]):
             low = max(low, int(np.rint((clip[0] - offset) / scale)))
         if np.isfinite(clip[1]):
@@ -348,9 +348,11 @@ class Lowering:
         high = max(high, low)
         # A mask adds a number that is far out of range: any that saturates does the same.
         far = sum(t.reach * float(np.abs(t.scale).max()) for t in total.terms) + 4 * scale * max(high, -low)
-        total = Sum(total.terms, np.clip(total.offset, -far, far), total.shape)
+        total = IntegerSum(total.terms, np.clip(total.offset, -far, far), total.shape)
         made = requantize(self._builder, total, scale, low, high, self._options, self._where_name(number))
-        return self._keep(number, "activation", Value(made, np.asarray(scale * factors), low, high, offset))
+        return self._keep(
+            number, "activation", IntegerValue(made, np.asarray(scale * factors), low, high, offset)
+        )
 
     def _where_name(self, number: int) -> str:
         return f"layer {self._names[number]}"
@@ -365,11 +367,11 @@ class Lowering:
         made = requantize(self._builder, total, scale, low, high, self._options, self._where_name(owner))
         return self._builder.cast(made, dtype)
 
-    def _is_plain(self, total: Sum) -> bool:
+    def _is_plain(self, total: IntegerSum) -> bool:
         """One term with one scale: its integers are the result, without rounding."""
         return len(total.terms) == 1 and total.terms[0].scale.size == 1 and bool(total.terms[0].scale > 0)
 
-    def _plain_output(self, number: int, total: Sum) -> Value:
+    def _plain_output(self, number: int, total: IntegerSum) -> IntegerValue:
         term = total.terms[0]
         added = np.rint(total.offset / term.scale).astype(np.int64)
         low, high = term.low + int(added.min()), term.high + int(added.max())
@@ -377,9 +379,9 @@ class Lowering:
         if dtype is None or dtype.bit_width > 32:
             return self._requantized(number, total, (-np.inf, np.inf))
         made = self._builder.added(self._builder.cast(term.node, dtype), added, dtype)
-        return self._keep(number, "sum", Value(made, term.scale, low, high))
+        return self._keep(number, "sum", IntegerValue(made, term.scale, low, high))
 
-    def _table(self, number: int) -> Value:
+    def _table(self, number: int) -> IntegerValue:
         """A function by a table that the integers of its argument index."""
         function = self._plan.functions[number]
         node = self._graph.nodes[number]
@@ -394,7 +396,7 @@ class Lowering:
         scale, low, high = self._scales.symmetric(number, bits, unsigned)
         entries = np.clip(np.rint(results / scale), low, high).astype(np.int64)
         made = self._builder.looked_up(base, entries, (low, high), self._names[number], node.label)
-        value = Value(made, np.asarray(scale), int(entries.min()), int(entries.max()))
+        value = IntegerValue(made, np.asarray(scale), int(entries.min()), int(entries.max()))
         return self._keep(number, "table", value)
 
     def _compared(self, number: int) -> int:
@@ -412,7 +414,7 @@ class Lowering:
                     rounded = np.ceil(bounds) if source == node.sources[1] else np.floor(bounds)
                 sides.append(self._builder.const(np.clip(rounded, -limit, limit), DType.INT32))
             else:
-                total = Sum((value,), value.offset, self._graph.nodes[source].shape)
+                total = IntegerSum((value,), value.offset, self._graph.nodes[source].shape)
                 reach = int(np.ceil(value.reach * float(value.scale.max()) / scale)) + 1
                 made = requantize(
                     self._builder, total, scale, -reach, reach, self._options, f"op {node.label or node.op}"
@@ -422,17 +424,19 @@ class Lowering:
 
     # Sums
 
-    def _sum_of(self, number: int, root: bool = False) -> Sum:
+    def _sum_of(self, number: int, root: bool = False) -> IntegerSum:
         """Terms of a node that is not stored by itself."""
         graph = self._graph
         node = graph.nodes[number]
         kind = self._plan.kind(number)
         if kind == "const":
             finite = np.nan_to_num(node.arg.astype(np.float64), posinf=3e38, neginf=-3e38)
-            return Sum((), finite, node.shape)
+            return IntegerSum((), finite, node.shape)
         if not root and self._plan.is_leaf(number):
             value = self._value(number)
-            return Sum((Value(value.node, value.scale, value.low, value.high),), value.offset, node.shape)
+            return IntegerSum(
+                (IntegerValue(value.node, value.scale, value.low, value.high),), value.offset, node.shape
+            )
         if kind == "move":
             inner = self._sum_of(node.sources[0])
             return inner if node.op == "cast" else inner.moved(self._builder, node)
@@ -455,18 +459,18 @@ class Lowering:
             return self._weighted(number, varying, constants[0])
         return self._products(number, operands, node.arg)
 
-    def _scalar(self, number: int) -> Value:
+    def _scalar(self, number: int) -> IntegerValue:
         """A stored node with one scale and no offset."""
         value = self._value(number)
         if value.scale.size == 1 and not np.any(value.offset):
-            return Value(value.node, value.scale.reshape(()), value.low, value.high)
+            return IntegerValue(value.node, value.scale.reshape(()), value.low, value.high)
         raise UnsupportedError(
             "an operand of a product of two activations has several scales",
             where=self._where_name(number),
             hint="quantize with input_scales='one'",
         )
 
-    def _products(self, number: int, operands: tuple[int, ...], axes: tuple[int, ...] = ()) -> Sum:
+    def _products(self, number: int, operands: tuple[int, ...], axes: tuple[int, ...] = ()) -> IntegerSum:
         """Products of two activations, summed over axes."""
         node = self._graph.nodes[number]
         shape = self._graph.nodes[node.sources[0]].shape
@@ -477,9 +481,9 @@ class Lowering:
         made = self._builder.product(a, b, self._builder.fitting(low, high, self._where_name(number), 32))
         if axes:
             made = self._builder.summed(made, shape, axes, node.label)
-        return Sum.of(Value(made, a.scale * b.scale, low, high), node.shape)
+        return IntegerSum.of(IntegerValue(made, a.scale * b.scale, low, high), node.shape)
 
-    def _total(self, number: int) -> Sum:
+    def _total(self, number: int) -> IntegerSum:
         """A sum of stored integers over axes."""
         node = self._graph.nodes[number]
         shape = self._graph.nodes[node.sources[0]].shape
@@ -488,9 +492,9 @@ class Lowering:
         low, high = value.low * count, value.high * count
         wide = self._builder.cast(value.node, self._builder.fitting(low, high, self._where_name(number), 32))
         made = self._builder.summed(wide, shape, node.arg, node.label)
-        return Sum.of(Value(made, value.scale, low, high), node.shape)
+        return IntegerSum.of(IntegerValue(made, value.scale, low, high), node.shape)
 
-    def _weighted(self, number: int, varying: int, constant: int) -> Sum:
+    def _weighted(self, number: int, varying: int, constant: int) -> IntegerSum:
         """Sum of products with weights: a scale for each output channel."""
         node = self._graph.nodes[number]
         weight_node = self._graph.nodes[constant]
@@ -536,7 +540,7 @@ class Lowering:
                 hint="give samples of a narrower type, such as int8 or float32",
             )
         stored = self._builder.const(codes, code_type(-limit, limit), weight_node.label)
-        product = self._builder.product(value, Value(stored, scale, -limit, limit), dtype)
+        product = self._builder.product(value, IntegerValue(stored, scale, -limit, limit), dtype)
         if size:
             made = summed_by_group(self._builder, product, shape, node.arg[0], size, factors, node.label)
         else:
@@ -545,7 +549,7 @@ class Lowering:
         self._weights.append(WeightTensor(name, bits, weights, integers, scale, width))
         step = scale if value.scale.size > 1 else scale * value.scale
         kept = np.squeeze(np.broadcast_to(step, (*step.shape,)), node.arg) if step.ndim else step
-        return Sum((Value(made, kept, low, high),), offset, node.shape)
+        return IntegerSum((IntegerValue(made, kept, low, high),), offset, node.shape)
 
     def _group_size(self, weights: tuple[int, ...], shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
         """Weights that share a scale; 0 where a row does."""

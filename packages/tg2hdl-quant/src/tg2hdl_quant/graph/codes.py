@@ -28,7 +28,7 @@ from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.products import by_float32_product, fit_products, rounded_product
 from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.requantize import requantize
-from tg2hdl_quant.graph.values import Sum, Value, code_type, compact, is_power_of_two
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue, code_type, compact, is_power_of_two
 
 __all__ = ["INTEGER", "PRODUCTS", "to_codes"]
 
@@ -66,7 +66,7 @@ class _Codes:
 
 def to_codes(
     builder: IntegerBuilder,
-    total: Sum,
+    total: IntegerSum,
     quantizer: Quantizer,
     low: int,
     high: int,
@@ -98,7 +98,7 @@ def to_codes(
     if total.terms[0].parts and (
         kernel.name == "QLinearAdd" or (kernel == INTEGER and not np.any(total.offset))
     ):
-        parts = Sum(total.terms[0].parts, np.zeros(()), total.shape)
+        parts = IntegerSum(total.terms[0].parts, np.zeros(()), total.shape)
         return _of_several(builder, parts, wanted)
     found = _of_one(builder, total, wanted)
     floats = total.floats()
@@ -135,13 +135,13 @@ def _doubted(
     return found[0], replace(found[1], doubt=doubt)
 
 
-def _of_one(builder: IntegerBuilder, total: Sum, wanted: _Codes) -> tuple[int, Requantization] | None:
+def _of_one(builder: IntegerBuilder, total: IntegerSum, wanted: _Codes) -> tuple[int, Requantization] | None:
     """Codes of one term, by the product with a float32."""
     scale, zero = np.float32(wanted.scale), wanted.zero
     if (count := total.terms[0].count) > 1:
         # ONNX Runtime divides by the scale times the count; the quotient of a mean's scale is rounded otherwise.
         whole = replace(total.terms[0], scale=total.terms[0].scale * count)
-        total, scale = Sum((whole,), total.offset * count, total.shape), scale * np.float32(count)
+        total, scale = IntegerSum((whole,), total.offset * count, total.shape), scale * np.float32(count)
     if wanted.kernel.name == "QLinearMul":
         # It adds the zero point before it rounds.
         term, rest, zero = total.terms[0], compact(total.offset) + zero * float(scale), 0
@@ -153,7 +153,7 @@ def _of_one(builder: IntegerBuilder, total: Sum, wanted: _Codes) -> tuple[int, R
     return builder.finished(found[0], total.shape, wanted.low, wanted.high), found[1]
 
 
-def _of_several(builder: IntegerBuilder, total: Sum, wanted: _Codes) -> tuple[int, Requantization]:
+def _of_several(builder: IntegerBuilder, total: IntegerSum, wanted: _Codes) -> tuple[int, Requantization]:
     """Codes of terms of several scales."""
     kernel = wanted.kernel
     in_float = kernel.name == "float32" and all(t.floats for t in total.terms) and not np.any(total.offset)
@@ -165,7 +165,7 @@ def _of_several(builder: IntegerBuilder, total: Sum, wanted: _Codes) -> tuple[in
     return _doubted(made, kernel, kernel.reason or why)
 
 
-def _is_rounded_so(builder: IntegerBuilder, number: int, total: Sum, wanted: _Codes) -> bool:
+def _is_rounded_so(builder: IntegerBuilder, number: int, total: IntegerSum, wanted: _Codes) -> bool:
     """Whether codes are those of the quantizer in float32, for every value of a narrow term."""
     term = total.terms[0]
     if term.high - term.low >= NARROW or np.any(total.offset):
@@ -179,7 +179,7 @@ def _is_rounded_so(builder: IntegerBuilder, number: int, total: Sum, wanted: _Co
     return bool(np.all(evaluated(graph, term.node, own, number) == expected))
 
 
-def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, Array]:
+def _with_offset(builder: IntegerBuilder, total: IntegerSum, where: str) -> tuple[IntegerValue, Array]:
     """The only term with its bias added as integers, and the part of the bias that is not an integer.
 
     For each element of a long sum, a bias that is not an integer is rounded to one, in steps of up to 1/4096 of the
@@ -200,7 +200,7 @@ def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value
 
 
 def _single(
-    builder: IntegerBuilder, term: Value, rest: Array, scale: Any, zero: int, wanted: _Codes
+    builder: IntegerBuilder, term: IntegerValue, rest: Array, scale: Any, zero: int, wanted: _Codes
 ) -> tuple[int, Requantization] | None:
     if rest.size > 1:
         return _beside_constants(builder, term, rest, scale, zero, wanted)
@@ -213,8 +213,8 @@ def _single(
         if least < low or most > high:
             number = builder.clipped(number, low, high, max(abs(least), abs(most)))
         return number, Requantization(name, "same")
-    term = Value(term.node, compact(term.scale), term.low, term.high)
-    one = Sum((term,), np.asarray(offset), builder.nodes[term.node].shape)
+    term = IntegerValue(term.node, compact(term.scale), term.low, term.high)
+    one = IntegerSum((term,), np.asarray(offset), builder.nodes[term.node].shape)
     limit = max(high - zero, zero - low, 1)
 
     def approximate() -> int:
@@ -242,7 +242,7 @@ def _single(
 
 
 def _beside_constants(
-    builder: IntegerBuilder, term: Value, rest: Array, scale: Any, zero: int, wanted: _Codes
+    builder: IntegerBuilder, term: IntegerValue, rest: Array, scale: Any, zero: int, wanted: _Codes
 ) -> tuple[int, Requantization] | None:
     """Codes of a narrow term and a constant for each element, in float32; None for too many."""
     shape = np.broadcast_shapes(builder.nodes[term.node].shape, rest.shape)
@@ -269,7 +269,7 @@ def _even(bits: int) -> QuantizeOptions:
 
 
 def _several(
-    builder: IntegerBuilder, total: Sum, wanted: _Codes, *, in_float: bool
+    builder: IntegerBuilder, total: IntegerSum, wanted: _Codes, *, in_float: bool
 ) -> tuple[int, Requantization]:
     """Terms of several scales: narrow multipliers where all values of two operands can be compared."""
     low, high, where = wanted.low, wanted.high, wanted.where
@@ -277,7 +277,7 @@ def _several(
     rounded = _float_sum if in_float else partial(_runtime_sum, shapes)
     plane = _fit_plane(total, wanted, rounded) if _is_grid(total) else None
     if plane is None:
-        shifted = Sum(total.terms, total.offset + wanted.zero * wanted.scale, total.shape)
+        shifted = IntegerSum(total.terms, total.offset + wanted.zero * wanted.scale, total.shape)
         number = requantize(builder, shifted, wanted.scale, low, high, _even(24), where, as_float32=True)
         return number, Requantization(wanted.name, "approximate", 24)
     factors, added, shift = plane
@@ -289,7 +289,7 @@ def _several(
     return number, Requantization(wanted.name, "sum", max(factors).bit_length(), 0.0)
 
 
-def _is_grid(total: Sum) -> bool:
+def _is_grid(total: IntegerSum) -> bool:
     """Whether all values that the terms can have together are few enough to compare."""
     spans = [t.high - t.low + 1 for t in total.terms]
     single = all(t.scale.size == 1 and t.scale > 0 for t in total.terms) and total.offset.size == 1
@@ -297,7 +297,7 @@ def _is_grid(total: Sum) -> bool:
 
 
 def _fit_plane(
-    total: Sum, wanted: _Codes, rounded: Callable[..., Array]
+    total: IntegerSum, wanted: _Codes, rounded: Callable[..., Array]
 ) -> tuple[tuple[int, int], int, int] | None:
     """Factors, constant and shift that give ONNX Runtime's code for each pair of operands; None without."""
     a, b = (np.arange(t.low, t.high + 1, dtype=np.int64) for t in total.terms)
@@ -308,7 +308,7 @@ def _fit_plane(
     return fit_plane(a, b, expected, ratios, low, high)
 
 
-def _float_sum(total: Sum, scale: float, zero: int, a: Array, b: Array) -> Array:
+def _float_sum(total: IntegerSum, scale: float, zero: int, a: Array, b: Array) -> Array:
     """The sum of two dequantized codes, quantized, each step in float32."""
     one, two = (
         v.astype(np.float32) * np.float32(t.scale.reshape(()))
@@ -318,7 +318,7 @@ def _float_sum(total: Sum, scale: float, zero: int, a: Array, b: Array) -> Array
 
 
 def _runtime_sum(
-    shapes: list[tuple[int, ...]], total: Sum, scale: float, zero: int, a: Array, b: Array
+    shapes: list[tuple[int, ...]], total: IntegerSum, scale: float, zero: int, a: Array, b: Array
 ) -> Array:
     """The sum of two dequantized codes as ONNX Runtime's QLinearAdd quantizes it."""
     zeros = [t.zero for t in total.terms]

@@ -12,7 +12,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph
-from tg2hdl_quant.graph.values import Sum, Value
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue
 
 __all__ = ["FloatPart"]
 
@@ -45,7 +45,7 @@ class FloatPart:
         graph: TensorGraph,
         builder: GraphBuilder,
         codes: Callable[[int], int],
-        total: Callable[[int], Sum | None],
+        total: Callable[[int], IntegerSum | None],
         name: Callable[[int], str] | None = None,
         constant: Callable[[int], Array | None] | None = None,
     ) -> None:
@@ -72,9 +72,9 @@ class FloatPart:
                 self._known[current] = self._made(current)
         return self._known[number]
 
-    def value(self, number: int) -> Value:
+    def value(self, number: int) -> IntegerValue:
         """The float node, without scale."""
-        return Value(self.node(number), np.ones(()), 0, 0)
+        return IntegerValue(self.node(number), np.ones(()), 0, 0)
 
     def quantized(self, source: int, q: Quantizer, dtype: DType, name: str) -> int:
         """Codes by float arithmetic: a division, a rounding, a saturation.
@@ -160,7 +160,7 @@ class FloatPart:
         self._named(self._name(number))
         return self._builder.add(node.op, sources, node.shape, node.dtype, node.arg, node.label)
 
-    def _converted(self, total: Sum, label: str) -> int:
+    def _converted(self, total: IntegerSum, label: str) -> int:
         """Scaled integers as float numbers."""
         made: int | None = None
         for term in total.terms:

@@ -14,7 +14,7 @@ from tg2hdl_ir.tensors.narrow_multipliers import Staircase
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.products import fit_codes, fit_products
 from tg2hdl_quant.graph.report import Requantization
-from tg2hdl_quant.graph.values import Sum, Value, compact
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue, compact
 
 __all__ = ["NARROW", "by_codes", "by_staircase", "by_steps", "by_table", "with_zero"]
 
@@ -26,14 +26,14 @@ _MOST_ROWS = 1 << 12
 
 
 def by_table(
-    builder: IntegerBuilder, index: Value, codes: Array, low: int, high: int, name: str
+    builder: IntegerBuilder, index: IntegerValue, codes: Array, low: int, high: int, name: str
 ) -> tuple[int, Requantization]:
     """Codes looked up by integers; `codes` begins with that of the smallest integer.
 
     Parameters
     ----------
     builder : IntegerBuilder
-    index : Value
+    index : IntegerValue
     codes : ndarray
     low, high : int
         Smallest and largest code.
@@ -45,7 +45,7 @@ def by_table(
 
 
 def by_steps(
-    builder: IntegerBuilder, total: Sum, quantizer: Quantizer, low: int, high: int, name: str
+    builder: IntegerBuilder, total: IntegerSum, quantizer: Quantizer, low: int, high: int, name: str
 ) -> tuple[int, Requantization] | None:
     """Codes of a sum that are not rounded half to even, proven for every sum; None where such a form does not exist.
 
@@ -90,7 +90,7 @@ def by_steps(
 
 def _by_product(
     builder: IntegerBuilder,
-    term: Value,
+    term: IntegerValue,
     quantizer: Quantizer,
     rounding: RoundingDef,
     low: int,
@@ -99,7 +99,7 @@ def _by_product(
 ) -> tuple[int, Requantization] | None:
     """Codes by the product of a rounding; None where it leaves them to a shift."""
     scale, zero, where = float(quantizer.scale.reshape(())), int(quantizer.zero.reshape(())), f"layer {name}"
-    total = Sum((term,), np.zeros(()), builder.nodes[term.node].shape)
+    total = IntegerSum((term,), np.zeros(()), builder.nodes[term.node].shape)
     made = registry().call(rounding, "product", builder, total, scale, low - zero, high - zero, where)
     if made is None:
         return None
@@ -130,7 +130,7 @@ def with_zero(
 
 
 def by_codes(
-    builder: IntegerBuilder, term: Value, codes: Array, slope: Array, low: int, high: int, name: str
+    builder: IntegerBuilder, term: IntegerValue, codes: Array, slope: Array, low: int, high: int, name: str
 ) -> tuple[int, Requantization] | None:
     """Codes that are known for every value of a term, element by element; None where no form gives them.
 
@@ -160,14 +160,14 @@ def by_codes(
 
 
 def by_staircase(
-    builder: IntegerBuilder, term: Value, found: Staircase, zero: int, low: int, high: int
+    builder: IntegerBuilder, term: IntegerValue, found: Staircase, zero: int, low: int, high: int
 ) -> tuple[int, int]:
     """``clip((term * factor + added) >> shift + zero)``, and the bits of the factor.
 
     Parameters
     ----------
     builder : IntegerBuilder
-    term : Value
+    term : IntegerValue
         Integers.
     found : Staircase
     zero : int

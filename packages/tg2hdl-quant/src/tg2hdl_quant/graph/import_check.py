@@ -21,9 +21,9 @@ from tg2hdl_quant.graph.builder import Bounds
 from tg2hdl_quant.graph.observed import below, constants, evaluated
 from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.sampled import SampledValues, TooMuch, picked
-from tg2hdl_quant.graph.values import Sum, Value, compact
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue, compact
 
-__all__ = ["Cut", "Rounding", "check_import", "check_roundings"]
+__all__ = ["CodeCut", "Rounding", "check_import", "check_roundings"]
 
 Array = npt.NDArray[Any]
 KINDS = ("uniform", "zero", "near zero", "corners")
@@ -41,7 +41,7 @@ operations round, and of a layer that is not proven."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class CodeCut:
     """A quantizer of the file, and the integers that stand for its codes.
 
     Parameters
@@ -64,7 +64,7 @@ class Rounding:
     """A sum of one scale, and the node with its codes, which are clipped to bounds."""
 
     name: str
-    total: Sum
+    total: IntegerSum
     quantizer: Quantizer
     bounds: Bounds
     made: int
@@ -138,8 +138,8 @@ def _error(graph: TensorGraph, message: str, where: str, *notes: str) -> Validat
 def check_import(
     graph: TensorGraph,
     integer: TensorGraph,
-    borders: tuple[Sequence[Value], Sequence[Value]],
-    cuts: Sequence[Cut],
+    borders: tuple[Sequence[IntegerValue], Sequence[IntegerValue]],
+    cuts: Sequence[CodeCut],
     layers: Sequence[Requantization],
     *,
     is_full: bool = False,
@@ -156,16 +156,16 @@ def check_import(
     ValidationError
         For the first layer with other codes, or an output with other values.
     """
-    return _Comparison(graph, integer, borders, cuts, layers, is_full).run()
+    return _CodeComparison(graph, integer, borders, cuts, layers, is_full).run()
 
 
-class _Comparison:
+class _CodeComparison:
     def __init__(
         self,
         graph: TensorGraph,
         integer: TensorGraph,
-        borders: tuple[Sequence[Value], Sequence[Value]],
-        cuts: Sequence[Cut],
+        borders: tuple[Sequence[IntegerValue], Sequence[IntegerValue]],
+        cuts: Sequence[CodeCut],
         layers: Sequence[Requantization],
         is_full: bool,
     ) -> None:
@@ -291,10 +291,10 @@ class _Comparison:
             found.append(codes.astype(node.dtype.numpy()))
         return found
 
-    def _name(self, cut: Cut) -> str:
+    def _name(self, cut: CodeCut) -> str:
         return self.graph.nodes[cut.number].label or f"quantize{cut.number}"
 
-    def _compare(self, cut: Cut, seed: int, integer: TensorGraph, computed: int) -> None:
+    def _compare(self, cut: CodeCut, seed: int, integer: TensorGraph, computed: int) -> None:
         node, name = self.graph.nodes[cut.number], self._name(cut)
         source = node.sources[0]
         index = self._elements(node.shape, seed)

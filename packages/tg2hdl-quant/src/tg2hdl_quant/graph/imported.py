@@ -15,7 +15,7 @@ from tg2hdl_quant.graph.codes import INTEGER, PRODUCTS, to_codes
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.forms import by_codes, by_table
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
-from tg2hdl_quant.graph.import_check import Cut, Rounding
+from tg2hdl_quant.graph.import_check import CodeCut, Rounding
 from tg2hdl_quant.graph.lowered import Lowered
 from tg2hdl_quant.graph.observed import (
     CodeObserver,
@@ -26,8 +26,8 @@ from tg2hdl_quant.graph.observed import (
     is_certain,
 )
 from tg2hdl_quant.graph.report import Requantization
-from tg2hdl_quant.graph.sums import Sums
-from tg2hdl_quant.graph.values import Value
+from tg2hdl_quant.graph.sums import IntegerForms
+from tg2hdl_quant.graph.values import IntegerValue
 
 __all__ = ["ImportLowering"]
 
@@ -77,7 +77,7 @@ class ImportLowering:
         self._codes: dict[int, int] = {}
         self._inputs = input_quantizers(graph)
         self._made_inputs: dict[int, int] = {}
-        self.sums = Sums(graph, self.builder, self.codes)
+        self.sums = IntegerForms(graph, self.builder, self.codes)
         self.floats = FloatPart(graph, self.builder, self.codes, self.sums.total, constant=self._computed)
 
     def _computed(self, number: int) -> npt.NDArray[Any] | None:
@@ -101,7 +101,7 @@ class ImportLowering:
         outputs = tuple(self._output(n) for n in self.graph.outputs)
         return Lowered.of(self.graph, self.builder, inputs, outputs, self.floats.names)
 
-    def cuts(self, original: TensorGraph) -> list[Cut]:
+    def cuts(self, original: TensorGraph) -> list[CodeCut]:
         """The quantizers of the file whose codes are integers of the new graph."""
         made: dict[tuple[str, int], list[int]] = {}
         for number, node in enumerate(self.graph.nodes):
@@ -122,12 +122,12 @@ class ImportLowering:
                 and fitting <= self._codes.keys()
             ):
                 codes = self._codes[fitting.pop()]
-                found.append(Cut(number, codes, self.builder.bounds(codes)))
+                found.append(CodeCut(number, codes, self.builder.bounds(codes)))
         return found
 
     # Borders
 
-    def _input(self, number: int) -> Value:
+    def _input(self, number: int) -> IntegerValue:
         node = self.graph.nodes[number]
         quantizer = self._inputs.get(number)
         if quantizer is None:
@@ -139,9 +139,9 @@ class ImportLowering:
         made = self.builder.add("input", (), node.shape, dtype, node.arg, node.label)
         self._made_inputs[number] = self.builder.set_bounds(made, given.low, given.high)
         scale, zero = given.scale.reshape(()).astype(np.float64), int(given.zero.reshape(()))
-        return Value(made, scale, given.low, given.high, zero=zero)
+        return IntegerValue(made, scale, given.low, given.high, zero=zero)
 
-    def _output(self, number: int) -> Value:
+    def _output(self, number: int) -> IntegerValue:
         node = self.graph.nodes[number]
         if not node.dtype.is_float:
             return self.builder.value(self.codes(number), 1.0)
@@ -155,7 +155,7 @@ class ImportLowering:
             if added is not None:
                 made = self.builder.plus(term.node, added, f"output {node.label}", 32)
                 return self.builder.value(made, term.scale)
-            return Value(term.node, term.scale, term.low, term.high, total.offset)
+            return IntegerValue(term.node, term.scale, term.low, term.high, total.offset)
         return self.floats.value(number)
 
     # Integers

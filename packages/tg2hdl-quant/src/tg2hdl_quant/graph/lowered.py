@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import GraphBuilder, TensorGraph
-from tg2hdl_quant.graph.values import Value
+from tg2hdl_quant.graph.values import IntegerValue
 
 __all__ = ["Lowered", "StoredTensor", "WeightTensor", "quantize_border"]
 
@@ -25,7 +25,7 @@ class StoredTensor:
     name: str
     kind: str
     source: int
-    value: Value
+    value: IntegerValue
     bits: int
 
 
@@ -46,8 +46,8 @@ class Lowered:
     """The integer graph, and the map from nodes to integer ones."""
 
     graph: TensorGraph
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[IntegerValue, ...]
+    outputs: tuple[IntegerValue, ...]
     in_float: tuple[str, ...]
     stored: tuple[StoredTensor, ...] = ()
     weights: tuple[WeightTensor, ...] = ()
@@ -57,8 +57,8 @@ class Lowered:
         cls,
         graph: TensorGraph,
         builder: GraphBuilder,
-        inputs: tuple[Value, ...],
-        outputs: tuple[Value, ...],
+        inputs: tuple[IntegerValue, ...],
+        outputs: tuple[IntegerValue, ...],
         in_float: Sequence[str],
     ) -> Lowered:
         """The nodes of a builder with the borders of the float graph.
@@ -68,7 +68,7 @@ class Lowered:
         graph : TensorGraph
             In float.
         builder : GraphBuilder
-        inputs, outputs : tuple of Value
+        inputs, outputs : tuple of IntegerValue
             Integers in place of the graph's.
         in_float : sequence of str
             Names of nodes that are computed in float.
@@ -78,13 +78,13 @@ class Lowered:
         return cls(integer, inputs, outputs, tuple(in_float))
 
 
-def quantize_border(graph: TensorGraph, value: Value, number: int, x: npt.ArrayLike) -> Array:
+def quantize_border(graph: TensorGraph, value: IntegerValue, number: int, x: npt.ArrayLike) -> Array:
     """Integers of float inputs: divided in float32, rounded half to even; integers of the input's type as they are.
 
     Parameters
     ----------
     graph : TensorGraph
-    value : Value
+    value : IntegerValue
     number : int
         Of the input, for the error.
     x : array_like

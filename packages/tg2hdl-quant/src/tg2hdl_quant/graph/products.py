@@ -20,7 +20,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import GraphBuilder
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase, fit_staircase
-from tg2hdl_quant.graph.values import Sum
+from tg2hdl_quant.graph.values import IntegerSum
 
 __all__ = ["by_float32_product", "fit_codes", "fit_products", "follows_float32", "rounded_product"]
 
@@ -113,20 +113,20 @@ def fit_codes(slopes: Array, codes: Array, low: int, first: int, last: int) -> S
 _MANTISSA = 24
 
 
-def follows_float32(total: Sum) -> bool:
+def follows_float32(total: IntegerSum) -> bool:
     """Whether a sum is one integer with positive scales, which ONNX Runtime multiplies by a float32."""
     return len(total.terms) == 1 and bool(np.all(total.terms[0].scale > 0))
 
 
 def by_float32_product(
-    builder: GraphBuilder, total: Sum, scale: float, limit: int, where: str
+    builder: GraphBuilder, total: IntegerSum, scale: float, limit: int, where: str
 ) -> tuple[int, int]:
     """Node with the rounded product, and its reach; right for all results up to `limit`, and beyond it beyond `limit`.
 
     Parameters
     ----------
     builder : GraphBuilder
-    total : Sum
+    total : IntegerSum
         With one term.
     scale : float
         Of the codes.

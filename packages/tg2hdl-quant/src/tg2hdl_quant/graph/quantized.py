@@ -23,7 +23,7 @@ from tg2hdl_quant.graph.report import ImportReport, QuantizationReport, measure
 from tg2hdl_quant.graph.samples import checked_labels, checked_samples
 from tg2hdl_quant.graph.simplify import prune, simplify
 from tg2hdl_quant.graph.steps import FLOAT, plan_storage
-from tg2hdl_quant.graph.values import Value
+from tg2hdl_quant.graph.values import IntegerValue
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
 __all__ = ["QuantizedGraph", "import_graph", "quantize_graph"]
@@ -39,7 +39,7 @@ class QuantizedGraph:
     ----------
     graph : TensorGraph
         Integer operations only.
-    inputs, outputs : tuple of Value
+    inputs, outputs : tuple of IntegerValue
         Scales at the borders.
     report : QuantizationReport or ImportReport
     input_types, output_types : tuple of DType
@@ -47,8 +47,8 @@ class QuantizedGraph:
     """
 
     graph: TensorGraph
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[IntegerValue, ...]
+    outputs: tuple[IntegerValue, ...]
     report: QuantizationReport | ImportReport
     input_types: tuple[DType, ...]
     output_types: tuple[DType, ...]

@@ -20,7 +20,7 @@ from tg2hdl_ir.tensors.roundings import half_away_shift, high_product, multiplie
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.products import by_float32_product, fit_products, follows_float32, rounded_product
-from tg2hdl_quant.graph.values import Sum, Value, code_type, compact
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue, code_type, compact
 
 __all__ = ["codes_of_sums", "doubling_codes", "doubling_product", "float32_product", "requantize"]
 
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 def requantize(
     builder: IntegerBuilder,
-    total: Sum,
+    total: IntegerSum,
     scale: float,
     low: int,
     high: int,
@@ -66,7 +66,7 @@ def requantize(
     return builder.finished(builder.clipped(made[0], low, high, made[1]), total.shape, low, high)
 
 
-def _shift_amounts(total: Sum, scale: float) -> Array | None:
+def _shift_amounts(total: IntegerSum, scale: float) -> Array | None:
     """Right shift of each element of a single term whose scale is a power of two of `scale`."""
     if len(total.terms) != 1:
         return None
@@ -81,7 +81,7 @@ def _shift_amounts(total: Sum, scale: float) -> Array | None:
 
 def _by_product(
     builder: IntegerBuilder,
-    total: Sum,
+    total: IntegerSum,
     scale: float,
     low: int,
     high: int,
@@ -115,14 +115,14 @@ def codes_of_sums(rounding: RoundingDef) -> Callable[[Array, Any], Array]:
 
 
 def float32_product(
-    builder: IntegerBuilder, total: Sum, scale: float, low: int, high: int, where: str
+    builder: IntegerBuilder, total: IntegerSum, scale: float, low: int, high: int, where: str
 ) -> tuple[int, int] | None:
     """ONNX Runtime's product in float32; where a shift gives the same, None.
 
     Parameters
     ----------
     builder : IntegerBuilder
-    total : Sum
+    total : IntegerSum
         With one term.
     scale : float
         Of the codes.
@@ -139,7 +139,7 @@ def float32_product(
 
 def _by_staircase(
     builder: IntegerBuilder,
-    total: Sum,
+    total: IntegerSum,
     scale: float,
     low: int,
     high: int,
@@ -159,7 +159,7 @@ def _by_staircase(
 
 
 def _by_shift(
-    builder: IntegerBuilder, total: Sum, shifts: Array, scale: float, rounding: RoundingDef, where: str
+    builder: IntegerBuilder, total: IntegerSum, shifts: Array, scale: float, rounding: RoundingDef, where: str
 ) -> tuple[int, int]:
     term = total.terms[0]
     shifts = compact(shifts)
@@ -183,7 +183,7 @@ def _shifted(
 
 
 def doubling_product(
-    builder: IntegerBuilder, total: Sum, scale: float, low: int, high: int, where: str
+    builder: IntegerBuilder, total: IntegerSum, scale: float, low: int, high: int, where: str
 ) -> tuple[int, int]:
     """TensorFlow Lite's MultiplyByQuantizedMultiplier: a 31-bit multiplier, and two roundings.
 
@@ -192,7 +192,7 @@ def doubling_product(
     Parameters
     ----------
     builder : IntegerBuilder
-    total : Sum
+    total : IntegerSum
         With one term.
     scale : float
         Of the codes.
@@ -243,7 +243,7 @@ def doubling_codes(sums: Array, multiplier: Array) -> Array:
 
 def _by_multiplier(
     builder: IntegerBuilder,
-    total: Sum,
+    total: IntegerSum,
     scale: float,
     limit: int,
     bits: int,
@@ -293,7 +293,7 @@ def _precision(reach: int, ratio: Array, bits: int, has_all: bool) -> int:
 
 
 def _narrow_sums(
-    terms: list[Value], ratios: list[Array], added: Array, limit: int, shift: int
+    terms: list[IntegerValue], ratios: list[Array], added: Array, limit: int, shift: int
 ) -> tuple[int, int]:
     """Right shift, and low bits to drop before the product, with which sums have 32 bits.
 

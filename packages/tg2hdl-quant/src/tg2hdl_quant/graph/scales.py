@@ -13,7 +13,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import ELEMENTWISE
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, registered_method
-from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, Plan
+from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, StoragePlan
 from tg2hdl_quant.graph.values import compact, move_array
 
 __all__ = [
@@ -51,7 +51,7 @@ class ChosenScales:
     """
 
     def __init__(
-        self, plan: Plan, observed: Mapping[int, Observed], range_of: RangeOf, options: QuantizeOptions
+        self, plan: StoragePlan, observed: Mapping[int, Observed], range_of: RangeOf, options: QuantizeOptions
     ) -> None:
         self._plan, self._observed, self._range_of, self._options = plan, observed, range_of, options
         self._graph = plan.graph
@@ -223,12 +223,12 @@ _APART = 8
 """How many times the median range the largest one is."""
 
 
-def has_feature_scales(plan: Plan, observed: Observed, number: int) -> bool:
+def has_feature_scales(plan: StoragePlan, observed: Observed, number: int) -> bool:
     """Whether the features of an input get scales of their own, which the weights that read them take up.
 
     Parameters
     ----------
-    plan : Plan
+    plan : StoragePlan
     observed : Observed
     number : int
         Of the input's node.
@@ -245,7 +245,7 @@ def has_feature_scales(plan: Plan, observed: Observed, number: int) -> bool:
 
 
 def feeds_only_weights(
-    plan: Plan,
+    plan: StoragePlan,
     number: int,
     between: frozenset[str] = frozenset({"reshape", "permute", "expand", "ADD", "MUL"}),
 ) -> bool:
@@ -269,7 +269,9 @@ def feeds_only_weights(
 Equalize = Callable[[Array, Array], Array]
 
 
-def channel_factors(plan: Plan, number: int, largest: Array, method: Equalize, power_of_two: bool) -> Array:
+def channel_factors(
+    plan: StoragePlan, number: int, largest: Array, method: Equalize, power_of_two: bool
+) -> Array:
     """Divisors of the channels (axis 1) of a node that only weights read; they broadcast against it.
 
     Raises
@@ -289,7 +291,7 @@ def channel_factors(plan: Plan, number: int, largest: Array, method: Equalize, p
     return factors.reshape(1, -1, *(1,) * (len(shape) - 2))
 
 
-def _weights_of_channels(plan: Plan, number: int) -> Array:
+def _weights_of_channels(plan: StoragePlan, number: int) -> Array:
     """Largest magnitude of the weights that each channel is multiplied with."""
     graph = plan.graph
     readers = graph.consumers()

@@ -15,7 +15,7 @@ from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.simplify import contraction_operands
 
-__all__ = ["Plan", "layer_names", "plan_storage"]
+__all__ = ["StoragePlan", "layer_names", "plan_storage"]
 
 OPERAND, TABLE, INTERNAL, OUTPUT, FLOAT = "operand", "table", "internal", "output", "float"
 _IN_FLOAT = "float"
@@ -23,7 +23,7 @@ _IN_FLOAT = "float"
 
 
 @dataclass
-class Plan:
+class StoragePlan:
     """Which nodes are stored, and for whom.
 
     Parameters
@@ -115,7 +115,9 @@ class Plan:
         return self.kind(number) != "sum" or self.uses[number] > 1 or number in self.graph.outputs
 
 
-def plan_storage(graph: TensorGraph, float_layers: Iterable[str] = (), allow_float: bool = False) -> Plan:
+def plan_storage(
+    graph: TensorGraph, float_layers: Iterable[str] = (), allow_float: bool = False
+) -> StoragePlan:
     """Find the stored nodes of a simplified graph.
 
     Parameters
@@ -132,13 +134,13 @@ def plan_storage(graph: TensorGraph, float_layers: Iterable[str] = (), allow_flo
     UnsupportedError
         For an operation that has no integer form; it is named.
     """
-    plan = _with_functions(Plan(graph))
+    plan = _with_functions(StoragePlan(graph))
     plan.contractions = _contraction_names(plan)
     floats = _chosen_in_float(plan, float_layers)
     if floats:
         nodes = tuple(replace(n, op=_IN_FLOAT) if k in floats else n for k, n in enumerate(graph.nodes))
         masked = replace(graph, nodes=nodes)
-        plan = _with_functions(Plan(masked, contractions=plan.contractions, floats=floats))
+        plan = _with_functions(StoragePlan(masked, contractions=plan.contractions, floats=floats))
     plan.allow_float = allow_float
     for number in graph.outputs:
         _store(plan, number, FLOAT if plan.is_float(number) else OUTPUT)
@@ -148,7 +150,7 @@ def plan_storage(graph: TensorGraph, float_layers: Iterable[str] = (), allow_flo
     return plan
 
 
-def _with_functions(plan: Plan) -> Plan:
+def _with_functions(plan: StoragePlan) -> StoragePlan:
     for number in range(len(plan.graph.nodes)):
         function = find_function(plan.graph, number)
         if function is not None:
@@ -157,7 +159,7 @@ def _with_functions(plan: Plan) -> Plan:
     return plan
 
 
-def _contraction_names(plan: Plan) -> dict[int, str]:
+def _contraction_names(plan: StoragePlan) -> dict[int, str]:
     """A unique name for each contraction: its weight's, or its method's with a number."""
     graph = plan.graph
     taken: dict[str, int] = {}
@@ -172,7 +174,7 @@ def _contraction_names(plan: Plan) -> dict[int, str]:
     return names
 
 
-def _chosen_in_float(plan: Plan, wanted: Iterable[str]) -> dict[int, str]:
+def _chosen_in_float(plan: StoragePlan, wanted: Iterable[str]) -> dict[int, str]:
     """Nodes of layers and methods by name."""
     graph = plan.graph
     readers = graph.consumers()
@@ -210,7 +212,7 @@ def _bias(graph: TensorGraph, readers: list[list[int]], number: int) -> int | No
     return None
 
 
-def _uses(plan: Plan) -> list[int]:
+def _uses(plan: StoragePlan) -> list[int]:
     """Readers of each node when functions read only their arguments."""
     graph = plan.graph
     uses = [0] * len(graph.nodes)
@@ -226,11 +228,11 @@ def _uses(plan: Plan) -> list[int]:
     return uses
 
 
-def _store(plan: Plan, number: int, role: str) -> None:
+def _store(plan: StoragePlan, number: int, role: str) -> None:
     plan.roles.setdefault(number, set()).add(role)
 
 
-def _demand(plan: Plan, number: int) -> None:
+def _demand(plan: StoragePlan, number: int) -> None:
     """Store the operands of a stored node."""
     graph = plan.graph
     node = graph.nodes[number]
@@ -276,7 +278,7 @@ def _demand(plan: Plan, number: int) -> None:
         )
 
 
-def _read(plan: Plan, number: int, root: bool = False) -> None:
+def _read(plan: StoragePlan, number: int, root: bool = False) -> None:
     """Store the leaves of a sum."""
     graph = plan.graph
     node = graph.nodes[number]
@@ -306,7 +308,7 @@ def _read(plan: Plan, number: int, root: bool = False) -> None:
                     _store(plan, source, INTERNAL if operands[0] == operands[1] else OPERAND)
 
 
-def layer_names(plan: Plan) -> list[str]:
+def layer_names(plan: StoragePlan) -> list[str]:
     """A unique name for each node: its weight's, or its method's with a number."""
     graph = plan.graph
     taken = Counter(name.partition("#")[0] for name in plan.contractions.values())
@@ -331,7 +333,7 @@ def layer_names(plan: Plan) -> list[str]:
     return [name or node.label or node.op for name, node in zip(names, graph.nodes, strict=True)]
 
 
-def _contraction_below(plan: Plan, number: int, names: list[str]) -> str:
+def _contraction_below(plan: StoragePlan, number: int, names: list[str]) -> str:
     """Name of the one contraction that a sum is made of."""
     graph = plan.graph
     function = plan.functions.get(number)

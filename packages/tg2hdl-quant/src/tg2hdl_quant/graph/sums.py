@@ -12,16 +12,16 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
 from tg2hdl_quant.graph.builder import Bounds, IntegerBuilder, weighted_bounds
 from tg2hdl_quant.graph.functions import find_function
-from tg2hdl_quant.graph.values import EXACT, Sum, Value, is_power_of_two, of_rank
+from tg2hdl_quant.graph.values import EXACT, IntegerSum, IntegerValue, is_power_of_two, of_rank
 
-__all__ = ["Sums"]
+__all__ = ["IntegerForms"]
 
 Array = npt.NDArray[np.float64]
 _WIDEST = 1 << 31
 """Sums have the range of int32; wider integers are rounded when they become floats."""
 
 
-class Sums:
+class IntegerForms:
     """Integer forms of float tensors.
 
     Parameters
@@ -34,9 +34,9 @@ class Sums:
         self._graph = graph
         self._builder = builder
         self._codes = codes
-        self._known: dict[int, Sum | None] = {}
+        self._known: dict[int, IntegerSum | None] = {}
 
-    def total(self, number: int) -> Sum | None:
+    def total(self, number: int) -> IntegerSum | None:
         """A float tensor as a sum of scaled integers; None without one."""
         if number not in self._known:
             self._known[number] = self._total(number)
@@ -61,10 +61,14 @@ class Sums:
             numbers = (self._builder.cast(a.node, dtype), self._builder.cast(b.node, dtype))
         return self._builder.elementwise(node.op, *numbers, dtype=DType.BOOL, label=node.label)
 
-    def _total(self, number: int) -> Sum | None:
+    def _total(self, number: int) -> IntegerSum | None:
         node = self._graph.nodes[number]
         if node.op == "const":
-            return Sum((), node.arg.astype(np.float64), node.shape) if np.all(np.isfinite(node.arg)) else None
+            return (
+                IntegerSum((), node.arg.astype(np.float64), node.shape)
+                if np.all(np.isfinite(node.arg))
+                else None
+            )
         if node.op == "dequantize":
             return self._dequantized(number)
         if node.op == "cast":
@@ -91,22 +95,24 @@ class Sums:
         shape: tuple[int, ...],
         zero: int = 0,
         floats: str = "",
-        parts: tuple[Value, ...] = (),
-    ) -> Sum:
+        parts: tuple[IntegerValue, ...] = (),
+    ) -> IntegerSum:
         low, high = self._builder.bounds(number)
-        value = Value(number, np.asarray(scale, np.float64), low, high, zero=zero, floats=floats, parts=parts)
-        return Sum((value,), np.zeros(()), shape)
+        value = IntegerValue(
+            number, np.asarray(scale, np.float64), low, high, zero=zero, floats=floats, parts=parts
+        )
+        return IntegerSum((value,), np.zeros(()), shape)
 
-    def _again(self, total: Sum) -> Sum:
+    def _again(self, total: IntegerSum) -> IntegerSum:
         """The sum with bounds proven anew."""
         terms = tuple(
             replace(t, low=low, high=high)
             for t in total.terms
             for low, high in [self._builder.bounds(t.node)]
         )
-        return Sum(terms, total.offset, total.shape)
+        return IntegerSum(terms, total.offset, total.shape)
 
-    def _dequantized(self, number: int) -> Sum:
+    def _dequantized(self, number: int) -> IntegerSum:
         node = self._graph.nodes[number]
         codes = self._codes(node.sources[0])
         low, high = self._builder.bounds(codes)
@@ -116,7 +122,7 @@ class Sums:
         kept = int(zero.reshape(-1)[0]) if zero.size == 1 else 0
         return self._one(shifted, node.arg.scale, node.shape, kept, self._single(shifted))
 
-    def _cast(self, number: int) -> Sum | None:
+    def _cast(self, number: int) -> IntegerSum | None:
         node = self._graph.nodes[number]
         source = self._graph.nodes[node.sources[0]]
         if node.dtype not in (DType.FP32, DType.FP64):
@@ -130,11 +136,11 @@ class Sums:
         return total if total.terms[0].reach < _WIDEST else None
 
     def _single(self, codes: int) -> str:
-        """`Value.floats` of integers that are scaled by themselves."""
+        """`IntegerValue.floats` of integers that are scaled by themselves."""
         low, high = self._builder.bounds(codes)
         return "codes" if low > -EXACT and high < EXACT else ""
 
-    def _added(self, number: int) -> Sum | None:
+    def _added(self, number: int) -> IntegerSum | None:
         node = self._graph.nodes[number]
         first, second = (self.total(s) for s in node.sources)
         if first is None or second is None:
@@ -157,15 +163,15 @@ class Sums:
         floats = _sums((a, b), a.reach + b.reach)
         return replace(self._one(made, a.scale, node.shape, floats=floats, parts=(a, b)), offset=total.offset)
 
-    def _constant(self, total: Sum) -> Sum:
+    def _constant(self, total: IntegerSum) -> IntegerSum:
         """A sum whose codes are constants, such as a bias, as numbers."""
         arrays = [self._array(t.node) for t in total.terms]
         if any(a is None for a in arrays):
             return total
         numbers = sum((a * t.scale for a, t in zip(arrays, total.terms, strict=True)), total.offset)
-        return Sum((), np.asarray(numbers, np.float64), total.shape)
+        return IntegerSum((), np.asarray(numbers, np.float64), total.shape)
 
-    def _product(self, number: int) -> Sum | None:
+    def _product(self, number: int) -> IntegerSum | None:
         node = self._graph.nodes[number]
         constants = [s for s in node.sources if self._graph.nodes[s].op == "const"]
         if constants:
@@ -180,14 +186,16 @@ class Sums:
         made = self._builder.product(a, b, dtype)
         return self._one(made, a.scale * b.scale, node.shape, floats=_sums((a, b), reach))
 
-    def _quotient(self, number: int) -> Sum | None:
+    def _quotient(self, number: int) -> IntegerSum | None:
         node = self._graph.nodes[number]
         divisor = self._graph.nodes[node.sources[1]]
         if divisor.op != "const" or not np.all(divisor.arg):
             return None
         return self._scaled(node.sources[0], 1 / divisor.arg, node.shape)
 
-    def _scaled(self, number: int, constant: npt.NDArray[np.floating], shape: tuple[int, ...]) -> Sum | None:
+    def _scaled(
+        self, number: int, constant: npt.NDArray[np.floating], shape: tuple[int, ...]
+    ) -> IntegerSum | None:
         """The product of a tensor and a constant."""
         factor = constant.astype(np.float64)
         inner = self.total(number)
@@ -200,14 +208,14 @@ class Sums:
             replace(t, scale=t.scale / count, zero=0, count=t.count * count, floats="", parts=())
             for t in inner.terms
         )
-        return Sum(terms, inner.offset / count, shape)
+        return IntegerSum(terms, inner.offset / count, shape)
 
-    def _plain(self, number: int) -> Value | None:
+    def _plain(self, number: int) -> IntegerValue | None:
         """A tensor of integers with one scale."""
         value = self._operand(number)
         return None if value is None or value.scale.size != 1 else value
 
-    def _operand(self, number: int) -> Value | None:
+    def _operand(self, number: int) -> IntegerValue | None:
         """A tensor of scaled integers without an offset."""
         total = self.total(number)
         if total is None or len(total.terms) != 1 or np.any(total.offset):
@@ -216,7 +224,7 @@ class Sums:
         scale = term.scale.reshape(()) if term.scale.size == 1 else term.scale
         return replace(term, scale=scale, zero=0, count=1, parts=()) if np.all(scale > 0) else None
 
-    def _summed(self, number: int) -> Sum | None:
+    def _summed(self, number: int) -> IntegerSum | None:
         node = self._graph.nodes[number]
         source = self._graph.nodes[node.sources[0]]
         if source.op == "MUL" and all(self._graph.nodes[s].op != "const" for s in source.sources):
@@ -231,7 +239,7 @@ class Sums:
         made = self._builder.summed(wide, source.shape, node.arg, node.label)
         return self._one(made, value.scale, node.shape, floats=_sums((value,), reach))
 
-    def _contraction(self, number: int, a: Value, b: Value) -> Sum | None:
+    def _contraction(self, number: int, a: IntegerValue, b: IntegerValue) -> IntegerSum | None:
         """Sum of products; a scale of its own for each channel that is not summed over."""
         node = self._graph.nodes[number]
         shape = self._graph.nodes[node.sources[0]].shape
@@ -252,7 +260,7 @@ class Sums:
         return self._one(made, scale, node.shape, floats=_sums((a, b), reach))
 
     def _sum_bounds(
-        self, a: Value, b: Value, shape: tuple[int, ...], axes: tuple[int, ...]
+        self, a: IntegerValue, b: IntegerValue, shape: tuple[int, ...], axes: tuple[int, ...]
     ) -> tuple[Bounds, int]:
         """Bounds of a sum of products, and the largest sum of their magnitudes."""
         for weights, values in ((a, b), (b, a)):
@@ -272,7 +280,7 @@ class Sums:
             return None if inner is None else of_rank(inner, len(node.shape))
         return np.asarray(node.arg) if node.op == "const" else None
 
-    def _chosen(self, number: int) -> Sum | None:
+    def _chosen(self, number: int) -> IntegerSum | None:
         """Maxima, and a choice between a tensor and a value below all of its elements."""
         node = self._graph.nodes[number]
         if node.op == "max":
@@ -309,7 +317,7 @@ class Sums:
         floats = max(kinds) if same and all(kinds) else ""
         return self._one(made, known.scale, node.shape, floats=floats)
 
-    def _arm(self, number: int, beside: Value) -> int | None:
+    def _arm(self, number: int, beside: IntegerValue) -> int | None:
         """A constant as integers on the steps of a tensor; an infinity is its bound."""
         node = self._graph.nodes[number]
         if node.op != "const":
@@ -320,7 +328,7 @@ class Sums:
         dtype = self._builder.fitting(int(steps.min()), int(steps.max()), node.label)
         return self._builder.const(steps, dtype, node.label)
 
-    def _rectified(self, base: int, shape: tuple[int, ...]) -> Sum | None:
+    def _rectified(self, base: int, shape: tuple[int, ...]) -> IntegerSum | None:
         total = self.total(base)
         if total is None or len(total.terms) != 1 or not np.all(total.terms[0].scale > 0):
             return None
@@ -334,8 +342,8 @@ class Sums:
         return self._one(made, term.scale, shape, floats=total.floats())
 
 
-def _sums(operands: tuple[Value, ...], reach: int) -> str:
-    """Whether sums up to `reach` steps are exact in float32 in every order, as `Value.floats` says it."""
+def _sums(operands: tuple[IntegerValue, ...], reach: int) -> str:
+    """Whether sums up to `reach` steps are exact in float32 in every order, as `IntegerValue.floats` says it."""
     scaled = all(v.floats and is_power_of_two(v.scale) for v in operands)
     return "sums" if scaled and reach < EXACT else ""
 
@@ -348,7 +356,7 @@ def _count(factor: Array) -> int:
     return count if np.float32(1 / count) == np.float32(factor.reshape(())) else 1
 
 
-def _same_scale(terms: tuple[Value, ...]) -> bool:
+def _same_scale(terms: tuple[IntegerValue, ...]) -> bool:
     return all(t.scale.size == 1 for t in terms) and terms[0].scale.reshape(()) == terms[1].scale.reshape(())
 
 

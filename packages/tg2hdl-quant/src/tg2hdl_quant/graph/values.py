@@ -13,8 +13,8 @@ from tg2hdl_ir.tensors import GraphBuilder, TensorNode
 
 __all__ = [
     "EXACT",
-    "Sum",
-    "Value",
+    "IntegerSum",
+    "IntegerValue",
     "code_type",
     "compact",
     "integer_type",
@@ -29,7 +29,7 @@ EXACT = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class IntegerValue:
     """Integers of the quantized graph.
 
     Parameters
@@ -48,7 +48,7 @@ class Value:
     floats : str
         How float32 arithmetic, in any order, gives exactly ``float32(integer) * float32(scale)``: ``codes``, because
         it is one such product; ``sums``, because float32 holds every partial sum; empty where it may round otherwise.
-    parts : tuple of Value
+    parts : tuple of IntegerValue
         The two tensors that it is the sum of; one of them may be a constant, which is in the offset of the sum.
     """
 
@@ -60,7 +60,7 @@ class Value:
     zero: int = 0
     count: int = 1
     floats: str = ""
-    parts: tuple[Value, ...] = ()
+    parts: tuple[IntegerValue, ...] = ()
 
     @property
     def reach(self) -> int:
@@ -69,20 +69,20 @@ class Value:
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class IntegerSum:
     """Terms of one shape, and a constant that broadcasts against it."""
 
-    terms: tuple[Value, ...]
+    terms: tuple[IntegerValue, ...]
     offset: Array
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, term: Value, shape: tuple[int, ...]) -> Sum:
+    def of(cls, term: IntegerValue, shape: tuple[int, ...]) -> IntegerSum:
         """One term.
 
         Parameters
         ----------
-        term : Value
+        term : IntegerValue
         shape : tuple of int
             To which the term broadcasts.
         """
@@ -99,19 +99,19 @@ class Sum:
             return None
         return np.asarray(whole, np.int64)
 
-    def plus(self, other: Sum, shape: tuple[int, ...]) -> Sum:
+    def plus(self, other: IntegerSum, shape: tuple[int, ...]) -> IntegerSum:
         """Sum of two sums.
 
         Parameters
         ----------
-        other : Sum
+        other : IntegerSum
         shape : tuple of int
             Of the result.
         """
-        return Sum(self.terms + other.terms, self.offset + other.offset, shape)
+        return IntegerSum(self.terms + other.terms, self.offset + other.offset, shape)
 
     def floats(self) -> str:
-        """`Value.floats` of the only term with the constant."""
+        """`IntegerValue.floats` of the only term with the constant."""
         (term,) = self.terms
         if not np.any(self.offset):
             return term.floats
@@ -120,7 +120,7 @@ class Sum:
         whole = np.array_equal(steps, np.rint(steps))
         return "sums" if term.floats and whole and is_power_of_two(term.scale) and reach < EXACT else ""
 
-    def times(self, factor: Array, shape: tuple[int, ...]) -> Sum:
+    def times(self, factor: Array, shape: tuple[int, ...]) -> IntegerSum:
         """Product with a constant.
 
         Parameters
@@ -131,12 +131,12 @@ class Sum:
         """
         kept = is_power_of_two(factor)
         terms = tuple(
-            Value(t.node, t.scale * factor, t.low, t.high, floats=t.floats if kept else "")
+            IntegerValue(t.node, t.scale * factor, t.low, t.high, floats=t.floats if kept else "")
             for t in self.terms
         )
-        return Sum(terms, self.offset * factor, shape)
+        return IntegerSum(terms, self.offset * factor, shape)
 
-    def moved(self, builder: GraphBuilder, node: TensorNode) -> Sum:
+    def moved(self, builder: GraphBuilder, node: TensorNode) -> IntegerSum:
         """The elements in another place.
 
         Parameters
@@ -151,7 +151,7 @@ class Sum:
             low, high = (min(term.low, 0), max(term.high, 0)) if node.op == "pad" else (term.low, term.high)
             made = builder.move(node, builder.spread(term.node, self.shape))
             terms.append(replace(term, node=made, scale=scale, low=low, high=high, parts=()))
-        return Sum(tuple(terms), move_array(node, self.offset, self.shape, fill=0.0), node.shape)
+        return IntegerSum(tuple(terms), move_array(node, self.offset, self.shape, fill=0.0), node.shape)
 
 
 def is_power_of_two(array: Array) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tg2hdl_sim.levelized.cuts import WORD
-from tg2hdl_sim.levelized.nodes import Design
+from tg2hdl_sim.levelized.nodes import NetlistWords
 from tg2hdl_sim.levelized.operands import (
     Operand,
     bits_of,
@@ -25,7 +25,7 @@ SHIFT_BITS = 31  # an offset fits a C int
 class Builder:
     """Adds nodes to a design; every method takes and returns operands of any width."""
 
-    def __init__(self, design: Design) -> None:
+    def __init__(self, design: NetlistWords) -> None:
         self.design = design
 
     def node(self, op: str, ins: list[Operand], width: int, data: Any = None) -> Operand:
@@ -39,7 +39,7 @@ class Builder:
         width : int
             Bits of the result.
         data : optional
-            As of `Design.add`.
+            As of `NetlistWords.add`.
         """
         return bits_of(self.design.add(op, ins, width, data), 0, width)
 

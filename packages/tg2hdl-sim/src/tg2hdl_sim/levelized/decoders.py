@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tg2hdl_sim.levelized.nodes import Design
+from tg2hdl_sim.levelized.nodes import NetlistWords
 from tg2hdl_sim.levelized.operands import CONST, Operand, bits_of, constant, constant_value, width_of
 from tg2hdl_sim.levelized.simplify import evaluation_order, tidy
 
@@ -15,7 +15,7 @@ STEPS = 4  # bitwise operators after a comparison
 SMALLEST = 8  # comparisons that are worth a shift and the bits taken out of it
 
 
-def merge_decoders(design: Design) -> None:
+def merge_decoders(design: NetlistWords) -> None:
     """Replace comparisons with constants by the bits of ``1 << word``, in place.
 
     Only where the bits become neighbours in a word: comparisons for the lanes of a loop stay, so that the lanes are
@@ -53,7 +53,7 @@ def merge_decoders(design: Design) -> None:
     tidy(design)
 
 
-def _users(design: Design) -> dict[int, list[tuple[int, int]]]:
+def _users(design: NetlistWords) -> dict[int, list[tuple[int, int]]]:
     """Return who uses each node of one bit, and at which place of an operand."""
     found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for number in evaluation_order(design):
@@ -66,7 +66,9 @@ def _users(design: Design) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def _place(design: Design, users: dict[int, list[tuple[int, int]]], number: int) -> tuple[int, int] | None:
+def _place(
+    design: NetlistWords, users: dict[int, list[tuple[int, int]]], number: int
+) -> tuple[int, int] | None:
     """Return the word that a bit becomes a part of, and its place there."""
     for _ in range(STEPS):
         found = users.get(number, [])

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from tg2hdl_sim.levelized.cuts import WORD
-from tg2hdl_sim.levelized.nodes import Design
+from tg2hdl_sim.levelized.nodes import NetlistWords
 from tg2hdl_sim.levelized.operands import Operand, bits_of, concat
 from tg2hdl_sim.levelized.simplify import evaluation_order, tidy
 
@@ -17,7 +17,7 @@ MOVE, SHIFT, TAP = 2, 4, 2  # operations to move a register, to shift a word, to
 WIDEST_VARYING, WORD_VARYING = 4, 32  # a vector of bytes moves in one instruction
 
 
-def merge_delays(design: Design, alone: Collection[int], varying: Collection[int]) -> bool:
+def merge_delays(design: NetlistWords, alone: Collection[int], varying: Collection[int]) -> bool:
     """Merge chains of registers, in place; returns whether there were any.
 
     Parameters
@@ -55,7 +55,7 @@ def merge_delays(design: Design, alone: Collection[int], varying: Collection[int
     return True
 
 
-def _chains(design: Design, registers: list[int]) -> Iterator[list[int]]:
+def _chains(design: NetlistWords, registers: list[int]) -> Iterator[list[int]]:
     nodes = design.nodes
     before: dict[int, int] = {}
     after: dict[int, int] = {}
@@ -76,7 +76,7 @@ def _chains(design: Design, registers: list[int]) -> Iterator[list[int]]:
         yield chain
 
 
-def _merge(design: Design, chain: list[int], width: int, values: dict[int, Operand]) -> None:
+def _merge(design: NetlistWords, chain: list[int], width: int, values: dict[int, Operand]) -> None:
     init = sum(design.nodes[n].data << (width * k) for k, n in enumerate(chain))
     word = design.add("ff", [], width * len(chain), init)
     rest = bits_of(word, 0, width * (len(chain) - 1))

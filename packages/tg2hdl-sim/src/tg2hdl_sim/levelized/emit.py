@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from tg2hdl_sim.levelized.expressions import STATE, Expressions, Scope
 from tg2hdl_sim.levelized.phase import Phase
-from tg2hdl_sim.levelized.program import Program, refs
+from tg2hdl_sim.levelized.program import LevelizedProgram, refs
 from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Unit, UnitMemory
 from tg2hdl_sim.levelized.wave import Wave
 from tg2hdl_sim.words import chunks_of
@@ -31,7 +31,7 @@ _INTERFACE_TYPES = (
 
 
 def emit(
-    program: Program,
+    program: LevelizedProgram,
     ports: Sequence[str],
     memory_count: int,
     batch: int = 0,
@@ -50,7 +50,7 @@ def emit(
     wave : Wave, optional
         Signals that the model writes to a waveform.
     """
-    emitter = _Emitter(program, batch)
+    emitter = _SourceEmitter(program, batch)
     edges = emitter.edges(ports)
     outputs = [emitter.output(index, program.outputs.get(name, ())) for index, name in enumerate(ports)]
     lines = [f"#define LANES {max(batch, 1)}"]
@@ -82,8 +82,8 @@ def _without_unused_arrays(lines: list[str]) -> list[str]:
     return kept
 
 
-class _Emitter:
-    def __init__(self, program: Program, batch: int) -> None:
+class _SourceEmitter:
+    def __init__(self, program: LevelizedProgram, batch: int) -> None:
         self.program, self.batch = program, batch
         self.units = program.units
         self.watched: set[int] = set()
@@ -315,7 +315,7 @@ class _Emitter:
         return lines
 
 
-def _sinks(program: Program, *, varies: bool) -> list[Lifted]:
+def _sinks(program: LevelizedProgram, *, varies: bool) -> list[Lifted]:
     """Return the next values of registers and the operands of writes."""
     found = [unit.ins[0] for unit in program.units if unit.op == "ff" and unit.varies == varies]
     for write in program.writes:

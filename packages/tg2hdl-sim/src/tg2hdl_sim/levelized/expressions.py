@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from tg2hdl_sim.levelized.program import Program
+from tg2hdl_sim.levelized.program import LevelizedProgram
 from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Ref, Unit, container, exact_forms
 
 __all__ = ["SAME_LANE", "STATE", "Expressions", "Scope", "literal"]
@@ -52,7 +52,7 @@ class Expressions:
         Registers that are variables of the function; the others are in the state.
     """
 
-    def __init__(self, program: Program, local: Collection[int] = ()) -> None:
+    def __init__(self, program: LevelizedProgram, local: Collection[int] = ()) -> None:
         self.program, self.local = program, local
         self.units = program.units
         self.control = Scope()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tg2hdl_sim.levelized.nodes import Node
+from tg2hdl_sim.levelized.nodes import WordNode
 from tg2hdl_sim.levelized.operands import (
     CONST,
     Operand,
@@ -57,12 +57,12 @@ _SIGNED: dict[str, Callable[..., int]] = {
 }
 
 
-def evaluate(node: Node, values: list[int]) -> int | None:
+def evaluate(node: WordNode, values: list[int]) -> int | None:
     """Return the value of a node with constant operands; None when it is not worth it.
 
     Parameters
     ----------
-    node : Node
+    node : WordNode
     values : list of int
         Of the operands, as unsigned integers.
     """
@@ -105,7 +105,7 @@ def signed_bits(operand: Operand) -> int:
     return total + count if count < 0 else total
 
 
-def _needed(node: Node) -> tuple[int, bool]:
+def _needed(node: WordNode) -> tuple[int, bool]:
     """Low bits that determine the result, and whether the bits above them repeat the top one."""
     ins, op = node.ins, node.op
     if op in ("+", "-", "*", "mux", "&", "|", "^"):
@@ -130,7 +130,7 @@ def _needed(node: Node) -> tuple[int, bool]:
     return node.width, False
 
 
-def _narrow(node: Node, number: int) -> Operand | None:
+def _narrow(node: WordNode, number: int) -> Operand | None:
     if node.width == 1:
         return None
     bits, signed = _needed(node)
@@ -149,7 +149,7 @@ def _narrow(node: Node, number: int) -> Operand | None:
     return sign_extend(whole, width) if signed else concat((*whole, *constant(0, width - bits)))
 
 
-def fold(node: Node, number: int) -> Operand | None:
+def fold(node: WordNode, number: int) -> Operand | None:
     """Return a simpler value of a node, or None; the node itself may change.
 
     Operands of equal width stay so. The constant of a commutative operator comes first; other operands keep the order
@@ -157,7 +157,7 @@ def fold(node: Node, number: int) -> Operand | None:
 
     Parameters
     ----------
-    node : Node
+    node : WordNode
     number : int
         Of the node.
     """
@@ -234,7 +234,7 @@ def fold(node: Node, number: int) -> Operand | None:
     return _narrow(node, number)
 
 
-def _fold_mux(node: Node, values: list[int | None]) -> Operand | None:
+def _fold_mux(node: WordNode, values: list[int | None]) -> Operand | None:
     condition, yes, no = node.ins
     if values[0] is not None:
         return yes if values[0] else no

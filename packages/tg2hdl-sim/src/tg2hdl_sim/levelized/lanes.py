@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_sim.levelized.nodes import Design
+from tg2hdl_sim.levelized.nodes import NetlistWords
 from tg2hdl_sim.levelized.operands import CONST, Operand, sources
 
 __all__ = ["LANES", "Refinement", "find_lanes", "memory_groups"]
@@ -22,12 +22,12 @@ LANES = 6  # fewer are not worth a loop
 ROUNDS = 64
 
 
-def memory_groups(design: Design, groups: Iterable[Sequence[int]]) -> list[list[int]]:
+def memory_groups(design: NetlistWords, groups: Iterable[Sequence[int]]) -> list[list[int]]:
     """Return segments that are read together, and the others one by one.
 
     Parameters
     ----------
-    design : Design
+    design : NetlistWords
     groups : iterable of sequence of int
         Segments of each group, lane after lane.
     """
@@ -36,12 +36,12 @@ def memory_groups(design: Design, groups: Iterable[Sequence[int]]) -> list[list[
     return found + [[segment] for segment in range(len(design.segments)) if segment not in taken]
 
 
-def find_lanes(design: Design, order: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
+def find_lanes(design: NetlistWords, order: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
     """Return the groups of nodes and of memory segments; in each, lane after lane.
 
     Parameters
     ----------
-    design : Design
+    design : NetlistWords
     order : sequence of int
         Numbers of the nodes, operands first.
     """
@@ -58,7 +58,7 @@ def _shape(operand: Operand) -> tuple[Any, ...]:
 
 
 class _Colours:
-    def __init__(self, design: Design, order: Sequence[int]) -> None:
+    def __init__(self, design: NetlistWords, order: Sequence[int]) -> None:
         self.design, self.order = design, order
         nodes = design.nodes
         self.level: dict[int, int] = {}
@@ -214,7 +214,7 @@ class _Colours:
         )
 
 
-def _order_lanes(design: Design, nodes: list[list[int]], segments: list[list[int]]) -> None:
+def _order_lanes(design: NetlistWords, nodes: list[list[int]], segments: list[list[int]]) -> None:
     """Sort the members of each group so that lane i reads lane i of its operands, where that is possible."""
     # Segments of memories are members as well, with negative numbers: reads use them, and they use the writes.
     groups = [*nodes, *([-2 - segment for segment in group] for group in segments)]
@@ -259,7 +259,7 @@ def _order_lanes(design: Design, nodes: list[list[int]], segments: list[list[int
     segments[:] = [[-2 - member for member in group] for group in groups[len(nodes) :]]
 
 
-def _inputs(design: Design) -> Callable[[int], list[int]]:
+def _inputs(design: NetlistWords) -> Callable[[int], list[int]]:
     """Return the function that gives the dependences of a node or a segment of a memory."""
     written: defaultdict[int, list[int]] = defaultdict(list)
     for write in design.writes:

@@ -12,7 +12,7 @@ from tg2hdl_sim.levelized.builder import Builder
 from tg2hdl_sim.levelized.cuts import Segments, find_segments, runs
 from tg2hdl_sim.levelized.decoders import merge_decoders
 from tg2hdl_sim.levelized.modules import ModuleWords, has_combinational_path
-from tg2hdl_sim.levelized.nodes import Design, MemorySegment, Write
+from tg2hdl_sim.levelized.nodes import MemorySegment, NetlistWords, Write
 from tg2hdl_sim.levelized.operands import (
     Operand,
     bits_of,
@@ -44,7 +44,9 @@ _REFUSED = {
 }
 
 
-def lower(elaboration: Elaboration, watched: Iterable[tuple[str, Any]] = (), *, pack: bool = False) -> Design:
+def lower(
+    elaboration: Elaboration, watched: Iterable[tuple[str, Any]] = (), *, pack: bool = False
+) -> NetlistWords:
     """Return the words of a design; those of a module are made once and copied for each of its instances.
 
     Parameters
@@ -69,11 +71,11 @@ def lower(elaboration: Elaboration, watched: Iterable[tuple[str, Any]] = (), *, 
 
 def _without_loops(
     elaboration: Elaboration, library: _Library | None = None, watched: Sequence[tuple[str, Any]] = ()
-) -> _Lowering:
+) -> _NetlistLowering:
     """Lower a design, with words cut into bits where they would make combinational loops."""
     in_bits: frozenset[int] = frozenset()
     while True:
-        lowering = _Lowering(elaboration, library, in_bits)
+        lowering = _NetlistLowering(elaboration, library, in_bits)
         lowering.run(watched)
         looping = lowering.cells_in_loops()
         if not looping - in_bits:
@@ -162,14 +164,14 @@ def _widths(cells: Sequence[Any]) -> dict[int, int]:
     return widths
 
 
-class _Lowering:
+class _NetlistLowering:
     def __init__(self, elaboration: Elaboration, library: _Library | None, in_bits: frozenset[int]) -> None:
         self.elaboration = elaboration
         self.netlist = elaboration.netlist if library is None else library.netlist
         self.instances = {} if library is None else library.words
         self.settled = library is not None and library.pack
         self.cells = self.netlist.cells
-        self.design = Design()
+        self.design = NetlistWords()
         self.build = Builder(self.design)
         self.where = elaboration.model.name
         self.widths = _widths(self.cells)

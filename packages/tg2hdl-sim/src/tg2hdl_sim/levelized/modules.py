@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
-from tg2hdl_sim.levelized.nodes import Design, Write
+from tg2hdl_sim.levelized.nodes import NetlistWords, Write
 from tg2hdl_sim.levelized.operands import CONST, Operand, replace, sources
 from tg2hdl_sim.levelized.simplify import evaluation_order
 
@@ -18,7 +18,7 @@ InputWord = tuple[str, int, int]
 _FIRST_INPUT = -2  # numbers of input words count down from here
 
 
-def has_combinational_path(design: Design) -> bool:
+def has_combinational_path(design: NetlistWords) -> bool:
     """Whether an output of a design depends on an input within a cycle."""
     nodes = design.nodes
     reached: set[int] = set()
@@ -36,7 +36,7 @@ class ModuleWords:
 
     Parameters
     ----------
-    design : Design
+    design : NetlistWords
         The module; nodes that it does not use are left out.
 
     Attributes
@@ -45,7 +45,7 @@ class ModuleWords:
         The larger word that each input word is a part of.
     """
 
-    def __init__(self, design: Design) -> None:
+    def __init__(self, design: NetlistWords) -> None:
         order = evaluation_order(design)
         used = [number for number in order if design.nodes[number].op != "in"]
         names = {number: place for place, number in enumerate(used)}
@@ -72,13 +72,13 @@ class ModuleWords:
         self._origins = {names[n]: origin for n, origin in design.origins.items() if n in names}
 
     def copy(
-        self, design: Design, inputs: Sequence[Operand], memories: Sequence[int], instance: int
+        self, design: NetlistWords, inputs: Sequence[Operand], memories: Sequence[int], instance: int
     ) -> Mapping[str, Operand]:
         """Add the words of an instance to a design.
 
         Parameters
         ----------
-        design : Design
+        design : NetlistWords
             Where they go.
         inputs : sequence of Operand
             Value of each of `inputs`.

@@ -8,10 +8,10 @@ from typing import Any
 
 from tg2hdl_sim.levelized.operands import Operand, replace
 
-__all__ = ["Design", "MemorySegment", "Node", "Write"]
+__all__ = ["MemorySegment", "NetlistWords", "WordNode", "Write"]
 
 
-class Node:
+class WordNode:
     """A word of at most 64 bits and how it is computed.
 
     Parameters
@@ -65,12 +65,12 @@ class Write:
 
 
 @dataclass
-class Design:
+class NetlistWords:
     """All words of a design.
 
     Attributes
     ----------
-    nodes : list of Node
+    nodes : list of WordNode
         In any order.
     segments : list of MemorySegment
         Arrays.
@@ -86,7 +86,7 @@ class Design:
         Nodes of modules, whose single bits are packed already.
     """
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[WordNode] = field(default_factory=list)
     segments: list[MemorySegment] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     outputs: dict[str, Operand] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Design:
         data : optional
             Depends on the operator: patterns, the segment of a read, the name of a port.
         """
-        self.nodes.append(Node(op, ins, width, data))
+        self.nodes.append(WordNode(op, ins, width, data))
         return len(self.nodes) - 1
 
     def substitute(self, values: Mapping[int, Operand]) -> None:

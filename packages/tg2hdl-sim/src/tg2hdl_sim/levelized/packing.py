@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from tg2hdl_sim.levelized.cuts import WORD
-from tg2hdl_sim.levelized.nodes import Design
+from tg2hdl_sim.levelized.nodes import NetlistWords
 from tg2hdl_sim.levelized.operands import (
     CONST,
     Operand,
@@ -39,7 +39,7 @@ Slot = tuple[str, int, int]  # "k" constant, "b" the same bit for all, "s" a bit
 
 
 @dataclass
-class _Word:
+class _PackedWord:
     """Bits that become one word; `low` is the position of its first bit in the word of its first slot."""
 
     op: str
@@ -55,7 +55,7 @@ class _Word:
 
 @dataclass
 class _Plan:
-    words: list[_Word] = field(default_factory=list)
+    words: list[_PackedWord] = field(default_factory=list)
     places: dict[Bit, Bit] = field(default_factory=dict)
 
     def runs(self, operand: Operand) -> Iterator[tuple[int, int, int]]:
@@ -73,12 +73,12 @@ class _Plan:
             yield word, first, count
 
 
-def varying_nodes(design: Design, varying: Iterable[str]) -> set[int]:
+def varying_nodes(design: NetlistWords, varying: Iterable[str]) -> set[int]:
     """Return the nodes that depend on some inputs.
 
     Parameters
     ----------
-    design : Design
+    design : NetlistWords
     varying : iterable of str
         Names of input ports.
     """
@@ -109,12 +109,12 @@ def varying_nodes(design: Design, varying: Iterable[str]) -> set[int]:
     return found
 
 
-def pack_bits(design: Design, varying: Iterable[str] = ()) -> None:
+def pack_bits(design: NetlistWords, varying: Iterable[str] = ()) -> None:
     """Pack single bits into words, in place.
 
     Parameters
     ----------
-    design : Design
+    design : NetlistWords
         Changed in place.
     varying : iterable of str, optional
         Input ports that differ among the simulations of a batch; bits that depend on them are packed with each other
@@ -133,7 +133,7 @@ def pack_bits(design: Design, varying: Iterable[str] = ()) -> None:
 
 
 class _Packer:
-    def __init__(self, design: Design, varying: set[int]) -> None:
+    def __init__(self, design: NetlistWords, varying: set[int]) -> None:
         self.design, self.varying = design, varying
         nodes = design.nodes
         self.order = evaluation_order(design)
@@ -187,7 +187,7 @@ class _Packer:
             if len(here) < SMALLEST:
                 continue
             number = -2 - len(plan.words)
-            plan.words.append(_Word(op, slots, here, low))
+            plan.words.append(_PackedWord(op, slots, here, low))
             for bit, place in here:
                 plan.places[bit] = number, place
 
@@ -268,7 +268,7 @@ class _Packer:
         self.refused |= bad
         return bool(bad)
 
-    def _saved(self, plan: _Plan, word: _Word, whole: set[int]) -> float:
+    def _saved(self, plan: _Plan, word: _PackedWord, whole: set[int]) -> float:
         """Operations that a word saves when all bits that it reads are in place."""
         nodes = self.design.nodes
         each = {"ff": 2.0, "mux": 3.0}.get(word.op, 1.0)
@@ -307,7 +307,7 @@ class _Packer:
             if word.op == "ff":
                 design.nodes[word.node].ins = [self._next(word)]
 
-    def _operator(self, plan: _Plan, word: _Word) -> int:
+    def _operator(self, plan: _Plan, word: _PackedWord) -> int:
         design, width, first = self.design, word.width, word.low
         operands: list[Operand] = []
         for kind, source, value in word.slots:
@@ -327,7 +327,7 @@ class _Packer:
         chosen = design.add("&", [bits_of(differ, 0, width), condition], width)
         return design.add("^", [bits_of(chosen, 0, width), no], width)
 
-    def _next(self, word: _Word) -> Operand:
+    def _next(self, word: _PackedWord) -> Operand:
         """Return the next value of a register; bits that nothing reads continue the run before them."""
         nodes = self.design.nodes
         following = {place: nodes[n].ins[0] for (n, _), place in word.bits}

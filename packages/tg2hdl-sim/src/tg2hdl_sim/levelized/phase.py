@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tg2hdl_sim.levelized.expressions import SAME_LANE, STATE, Expressions, Scope
-from tg2hdl_sim.levelized.program import Program, refs
+from tg2hdl_sim.levelized.program import LevelizedProgram, refs
 from tg2hdl_sim.levelized.units import Lifted, Unit, UnitWrite, container
 
 __all__ = ["Phase"]
@@ -50,7 +50,9 @@ class Phase:
         Statements that come last.
     """
 
-    def __init__(self, program: Program, expressions: Expressions, *, varies: bool, hold: bool) -> None:
+    def __init__(
+        self, program: LevelizedProgram, expressions: Expressions, *, varies: bool, hold: bool
+    ) -> None:
         self.program, self.x, self.varies, self.hold = program, expressions, varies, hold
         self.units = program.units
         self.done: set[int] = set()

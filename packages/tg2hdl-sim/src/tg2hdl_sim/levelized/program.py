@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tg2hdl_sim.levelized.decoders import merge_decoders
 from tg2hdl_sim.levelized.delays import merge_delays
 from tg2hdl_sim.levelized.lanes import find_lanes, memory_groups
-from tg2hdl_sim.levelized.nodes import Design, MemorySegment
+from tg2hdl_sim.levelized.nodes import MemorySegment, NetlistWords
 from tg2hdl_sim.levelized.operands import CONST, Operand
 from tg2hdl_sim.levelized.packing import pack_bits, varying_nodes
 from tg2hdl_sim.levelized.simplify import evaluation_order
@@ -23,13 +23,13 @@ from tg2hdl_sim.levelized.units import (
     exact_forms,
 )
 
-__all__ = ["Program", "build_program", "refs"]
+__all__ = ["LevelizedProgram", "build_program", "refs"]
 
 WISH_ROUNDS = 4
 
 
 @dataclass
-class Program:
+class LevelizedProgram:
     """Units, arrays and writes.
 
     Attributes
@@ -58,8 +58,8 @@ def refs(operand: Lifted) -> Iterator[Ref]:
 
 
 def build_program(
-    design: Design, varying: Iterable[str] = (), *, batch: bool = False, roll: bool = True
-) -> Program:
+    design: NetlistWords, varying: Iterable[str] = (), *, batch: bool = False, roll: bool = True
+) -> LevelizedProgram:
     """Group nodes into units.
 
     Parameters
@@ -89,7 +89,7 @@ def build_program(
             present = set(order)
             order += [n for n, node in enumerate(design.nodes) if node.op == "in" and n not in present]
             groups = [*rolled, *([n] for n in order if n not in in_loops)]
-    program = Program(batch=batch, inputs=design.inputs, segments=design.segments)
+    program = LevelizedProgram(batch=batch, inputs=design.inputs, segments=design.segments)
     for members in memory_sets:
         first = design.segments[members[0]]
         number = len(program.memories)
@@ -130,7 +130,7 @@ def build_program(
     return program
 
 
-def _write_groups(design: Design, program: Program) -> list[list[int]]:
+def _write_groups(design: NetlistWords, program: LevelizedProgram) -> list[list[int]]:
     """Return the writes port by port, each with the lanes of its memory in order."""
     ports: dict[tuple[int, int], dict[int, int]] = {}
     seen: Counter[int] = Counter()
@@ -148,7 +148,7 @@ def _write_groups(design: Design, program: Program) -> list[list[int]]:
 
 
 class _Lifter:
-    def __init__(self, design: Design, program: Program) -> None:
+    def __init__(self, design: NetlistWords, program: LevelizedProgram) -> None:
         self.design, self.program = design, program
         self.numbers: dict[tuple[int, ...], int] = {}
 
@@ -195,7 +195,7 @@ class _Lifter:
         return unit, 2, self.table(tuple(lanes)), 0
 
 
-def _mark_varying(program: Program, design: Design, varying: set[str]) -> None:
+def _mark_varying(program: LevelizedProgram, design: NetlistWords, varying: set[str]) -> None:
     units = program.units
     users: defaultdict[int, set[int]] = defaultdict(set)
     readers: defaultdict[int, set[int]] = defaultdict(set)
@@ -226,7 +226,7 @@ def _mark_varying(program: Program, design: Design, varying: set[str]) -> None:
                 work.extend(readers[memory])
 
 
-def _choose_forms(program: Program) -> None:
+def _choose_forms(program: LevelizedProgram) -> None:
     units = program.units
     wishes: list[Counter[str]] = [Counter() for _ in units]
     memory_wishes: list[Counter[str]] = [Counter() for _ in program.memories]

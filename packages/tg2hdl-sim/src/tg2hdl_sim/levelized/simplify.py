@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from tg2hdl_sim.levelized.fold import COMMUTATIVE, fold, signed_bits, unsigned_bits
-from tg2hdl_sim.levelized.nodes import Design, Node
+from tg2hdl_sim.levelized.nodes import NetlistWords, WordNode
 from tg2hdl_sim.levelized.operands import (
     CONST,
     Operand,
@@ -26,7 +26,7 @@ ROUNDS = 4
 LOW_BITS_DECIDE = frozenset(["+", "-", "*", "&", "|", "^", "~", "mux", "shl", "ff"])
 
 
-def simplify(design: Design) -> None:
+def simplify(design: NetlistWords) -> None:
     """Simplify a design in place; unused nodes lose their operands."""
     for _ in range(ROUNDS):
         if not _number_values(design):
@@ -37,13 +37,13 @@ def simplify(design: Design) -> None:
         _drop_dead(design)
 
 
-def tidy(design: Design) -> None:
+def tidy(design: NetlistWords) -> None:
     """Merge and fold nodes after a rewrite; unused nodes lose their operands."""
     _number_values(design)
     _drop_dead(design)
 
 
-def evaluation_order(design: Design) -> list[int]:
+def evaluation_order(design: NetlistWords) -> list[int]:
     """Return the nodes that are used, operands before users; registers and inputs are there too."""
     nodes = design.nodes
     state = bytearray(len(nodes))
@@ -78,14 +78,14 @@ def evaluation_order(design: Design) -> list[int]:
     return order
 
 
-def _roots(design: Design) -> list[Operand]:
+def _roots(design: NetlistWords) -> list[Operand]:
     found = list(design.outputs.values())
     for write in design.writes:
         found += [write.address, write.data, write.enable]
     return found
 
 
-def _number_values(design: Design) -> bool:
+def _number_values(design: NetlistWords) -> bool:
     """Fold every node once and merge equal ones; returns whether registers became simpler."""
     nodes = design.nodes
     values: dict[int, Operand] = {}
@@ -146,7 +146,7 @@ def _number_values(design: Design) -> bool:
     return again
 
 
-def _share_conditions(design: Design, number: int, alone: set[int]) -> None:
+def _share_conditions(design: NetlistWords, number: int, alone: set[int]) -> None:
     """Drop alternatives of earlier multiplexers that the condition of a multiplexer rules out.
 
     ``g ? (c ? a : v) : v`` with ``v = g ? y : x`` is ``g ? (c ? a : y) : x``: assignments one after the other under one
@@ -156,7 +156,7 @@ def _share_conditions(design: Design, number: int, alone: set[int]) -> None:
     node = nodes[number]
     condition = node.ins[0]
 
-    def multiplexer(operand: Operand) -> Node | None:
+    def multiplexer(operand: Operand) -> WordNode | None:
         if len(operand) != 1 or operand[0][0] == CONST:
             return None
         source = nodes[operand[0][0]]
@@ -177,7 +177,7 @@ def _share_conditions(design: Design, number: int, alone: set[int]) -> None:
             node.ins[side] = bits_of(design.add("mux", decided, inner.width), 0, inner.width)
 
 
-def _fold_negations(design: Design, number: int) -> Operand | None:
+def _fold_negations(design: NetlistWords, number: int) -> Operand | None:
     """Drop double negations; a multiplexer swaps its branches instead of negating its condition."""
     node = design.nodes[number]
 
@@ -198,7 +198,7 @@ def _fold_negations(design: Design, number: int) -> Operand | None:
 
 
 def _fold_register(
-    design: Design, number: int, known: dict[Any, int], values: dict[int, Operand]
+    design: NetlistWords, number: int, known: dict[Any, int], values: dict[int, Operand]
 ) -> Operand | None:
     node = design.nodes[number]
     (following,), width, init = node.ins, node.width, node.data
@@ -221,14 +221,14 @@ def _fold_register(
     return sign_extend(whole, width)
 
 
-def _drop_dead(design: Design) -> None:
+def _drop_dead(design: NetlistWords) -> None:
     used = set(evaluation_order(design))
     for number, node in enumerate(design.nodes):
         if number not in used and node.op != "in":
             node.op, node.ins = "dead", []
 
 
-def _keep_demanded_bits(design: Design) -> bool:
+def _keep_demanded_bits(design: NetlistWords) -> bool:
     """Cut the high bits that nothing reads; returns whether there were any."""
     nodes = design.nodes
     demanded: dict[int, int] = {}

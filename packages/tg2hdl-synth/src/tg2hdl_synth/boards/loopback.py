@@ -15,14 +15,14 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_synth.boards.bitstream import Bitstream, build_bitstream
 from tg2hdl_synth.boards.usage import BoardComponent
 
-__all__ = ["Loopback", "build_loopback"]
+__all__ = ["LoopbackDesign", "build_loopback"]
 
 _BLINK_BITS = 24
 _SLOW = 24.0
 """Clock (MHz) that each part reaches; it blinks an LED about once a second."""
 
 
-class Loopback(wiring.Component):
+class LoopbackDesign(wiring.Component):
     """A wire from the receiver to the sender, which needs no clock; the clock blinks an LED where the board has one.
 
     Members
@@ -71,7 +71,7 @@ def build_loopback(
     InputError
         For a class that is not a board.
     """
-    component = BoardComponent("loop-back test", Loopback, {}, "take a larger part")
+    component = BoardComponent("loop-back test", LoopbackDesign, {}, "take a larger part")
     made = build_bitstream(component, board, folder, clock=_SLOW, progress=progress)
     facts = {
         "id": "0" * 16,

@@ -22,18 +22,18 @@ from tg2hdl_tflite.arithmetic import (
     scaled,
     tanh,
 )
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 from tg2hdl_tflite.operators.floats import bounded
 from tg2hdl_tflite.operators.tables16 import logistic16, tanh16
 from tg2hdl_tflite.requantize import clipped, lookup, requantized, two_roundings
-from tg2hdl_tflite.value import LIMITS, Bounds, Value, dtype_of
+from tg2hdl_tflite.value import LIMITS, Bounds, TfliteValue, dtype_of
 
 __all__ = ["by_rows", "by_table"]
 
 Array = npt.NDArray[Any]
 
 
-def by_table(node: Node, x: Value, function: Callable[[Array], Array]) -> Value:
+def by_table(node: TfliteNode, x: TfliteValue, function: Callable[[Array], Array]) -> TfliteValue:
     """The result of a function of the codes less the zero point."""
     low, high = x.codes.ends
     table = function(np.arange(low, high + 1, dtype=np.int64) - x.zero)
@@ -44,18 +44,18 @@ def by_table(node: Node, x: Value, function: Callable[[Array], Array]) -> Value:
         number = clipped(x.tensor, *limits, (low, high)).cast(dtype_of(node.output.kind))
     else:
         number = lookup(node, x.tensor.cast(dtypes.int32) - low, table, dtype_of(node.output.kind))
-    return Value(node.output, number, None, bounds)
+    return TfliteValue(node.output, number, None, bounds)
 
 
-def by_rows(node: Node, x: Value, rows: Array, places: Array) -> Value:
+def by_rows(node: TfliteNode, x: TfliteValue, rows: Array, places: Array) -> TfliteValue:
     """The result of several functions of the codes that can occur, by the place of each element among them."""
     low, high = x.codes.ends
     index = node.keep("places", places * (high + 1 - low) - low, dtypes.int32)
     number = lookup(node, x.tensor.cast(dtypes.int32) + index, rows.reshape(-1), dtypes.int8)
-    return Value(node.output, number.expand(node.output.shape), None, Bounds(rows.min(), rows.max()))
+    return TfliteValue(node.output, number.expand(node.output.shape), None, Bounds(rows.min(), rows.max()))
 
 
-def _rescaled(node: Node, x: Value, low: int, high: int, rescales: bool = True) -> Value:
+def _rescaled(node: TfliteNode, x: TfliteValue, low: int, high: int, rescales: bool = True) -> TfliteValue:
     s_out, zero = node.out_quantization()
     pair = multiplier(float(node.scale_of(x)) / float(s_out))
     return by_table(
@@ -64,7 +64,7 @@ def _rescaled(node: Node, x: Value, low: int, high: int, rescales: bool = True) 
 
 
 @operator("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", version=3)
-def relu(node: Node) -> Any:
+def relu(node: TfliteNode) -> Any:
     """RELU goes to the scale of the result; the others of TFLM keep the codes and clip by the input's scale."""
     x = node.input(0)
     if not node.is_codes(x, wide=True):
@@ -83,7 +83,7 @@ def relu(node: Node) -> Any:
     return _rescaled(node, x, x.zero, top, rescales=False)
 
 
-def _relu_of_16_bits(node: Node, x: Value) -> Tensor:
+def _relu_of_16_bits(node: TfliteNode, x: TfliteValue) -> Tensor:
     """There is no table of 65536 entries."""
     node.micro_only()
     steps = x.tensor.cast(dtypes.int32)
@@ -98,7 +98,7 @@ def _relu_of_16_bits(node: Node, x: Value) -> Tensor:
 
 
 @operator("LOGISTIC", version=3)
-def logistic_(node: Node) -> Any:
+def logistic_(node: TfliteNode) -> Any:
     """By fixed-point exponentials; int16 by a table of sigmoids."""
     x = node.input(0)
     if not node.is_codes(x, wide=True):
@@ -113,7 +113,7 @@ def logistic_(node: Node) -> Any:
 
 
 @operator("TANH", version=3)
-def tanh_(node: Node) -> Any:
+def tanh_(node: TfliteNode) -> Any:
     """By fixed-point exponentials; int16 by a table of sigmoids."""
     x = node.input(0)
     if not node.is_codes(x, wide=True):
@@ -130,12 +130,12 @@ def _sigmoid(x: Array) -> Array:
         return np.asarray(1 / (1 + np.exp(-x)))
 
 
-def _real(steps: Array, x: Value, function: Callable[[Array], Array], scale: int, zero: int) -> Array:
+def _real(steps: Array, x: TfliteValue, function: Callable[[Array], Array], scale: int, zero: int) -> Array:
     """Codes of LiteRT's reference kernels: the function itself, halves away from zero."""
     return clip(nearest(function(float(x.scale) * steps) * scale) + zero, -128, 127)
 
 
-def _fixed_output(node: Node, scale: float, zero: int) -> None:
+def _fixed_output(node: TfliteNode, scale: float, zero: int) -> None:
     found = node.out_quantization()
     if float(found[0]) != scale or found[1] != zero:
         raise node.refuse(
@@ -145,7 +145,7 @@ def _fixed_output(node: Node, scale: float, zero: int) -> None:
 
 
 @operator("LEAKY_RELU", version=2)
-def leaky_relu(node: Node) -> Any:
+def leaky_relu(node: TfliteNode) -> Any:
     """Another factor below zero."""
     x = node.input(0)
     alpha = np.float32(node.option("Alpha"))
@@ -168,7 +168,7 @@ def leaky_relu(node: Node) -> Any:
 
 
 @operator("PRELU", version=1)
-def prelu(node: Node) -> Any:
+def prelu(node: TfliteNode) -> Any:
     """A factor below zero for each channel."""
     x, alpha = node.input(0), node.input(1)
     if not node.is_codes(x, alpha):
@@ -186,7 +186,7 @@ def prelu(node: Node) -> Any:
 
 
 @operator("HARD_SWISH", version=1)
-def hard_swish_(node: Node) -> Any:
+def hard_swish_(node: TfliteNode) -> Any:
     """By 16-bit steps."""
     x = node.input(0)
     if not node.is_codes(x):
@@ -196,7 +196,7 @@ def hard_swish_(node: Node) -> Any:
 
 
 @operator("GELU", version=2)
-def gelu(node: Node) -> Any:
+def gelu(node: TfliteNode) -> Any:
     """TFLM has none: codes are those nearest to the function itself, as LiteRT's table has them."""
     x = node.input(0)
     if node.is_codes(x):
@@ -219,7 +219,7 @@ def _gelu_erf(x: Array) -> Array:
 
 
 @operator("QUANTIZE", version=4)
-def quantize(node: Node) -> Any:
+def quantize(node: TfliteNode) -> Any:
     """Numbers to codes, or codes to those of another scale."""
     x = node.input(0)
     kind = node.output.kind
@@ -229,7 +229,7 @@ def quantize(node: Node) -> Any:
     limits = LIMITS[kind]
     if x.record.kind == "FLOAT32":
         if x.array is not None:
-            return Value(
+            return TfliteValue(
                 node.output, None, quantized(x.array, s_out, zero, *limits).astype(node.output.numpy)
             )
         return _codes_of(x.tensor, s_out, zero, limits).cast(dtype_of(kind))
@@ -240,7 +240,7 @@ def quantize(node: Node) -> Any:
         low, high = (end - x.zero for end in x.codes.ends)
         steps = x.tensor.cast(dtypes.int32) - x.zero
         found, bounds = requantized(node, steps, np.array(real), low, high, zero, limits, dtype_of(kind))
-        return Value(node.output, found, None, bounds)
+        return TfliteValue(node.output, found, None, bounds)
     pair = multiplier(real)
     return by_table(node, x, lambda v: np.clip(scaled(v, pair) + zero, *limits))
 
@@ -263,13 +263,13 @@ def _codes_of(x: Tensor, scale: Any, zero: int, limits: tuple[int, int]) -> Tens
 
 
 @operator("DEQUANTIZE", version=6)
-def dequantize(node: Node) -> Any:
+def dequantize(node: TfliteNode) -> Any:
     """Codes to numbers; float16 constants become float32."""
     x = node.input(0)
     if node.output.kind != "FLOAT32":
         raise node.wrong_types({x.record.kind, node.output.kind})
     if x.record.kind == "FLOAT16":
-        return Value(node.output, None, node.constant(0).astype(np.float32))
+        return TfliteValue(node.output, None, node.constant(0).astype(np.float32))
     if x.record.kind not in ("INT8", "UINT8", "INT16", "INT4"):
         raise node.wrong_types({x.record.kind, node.output.kind})
     record = x.record
@@ -279,13 +279,13 @@ def dequantize(node: Node) -> Any:
             spread[record.axis] = -1
         scale, zero = (v.reshape(spread) if v.size > 1 else v[0] for v in (record.scale, record.zero))
         numbers = (x.array.astype(np.int64) - zero).astype(np.float32) * scale
-        return Value(node.output, None, np.asarray(numbers, np.float32))
+        return TfliteValue(node.output, None, np.asarray(numbers, np.float32))
     scale = node.scale_of(x)
     return x.steps().cast(dtypes.float32) * float(scale)
 
 
 @operator("CAST", version=6)
-def cast(node: Node) -> Any:
+def cast(node: TfliteNode) -> Any:
     """Numbers in another type."""
     x = node.input(0)
     dtype = dtype_of(node.output.kind)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_tflite.file import Graph
+from tg2hdl_tflite.file import TfliteGraph
 from tg2hdl_tflite.graph import run_graph
-from tg2hdl_tflite.node import Node, operator
-from tg2hdl_tflite.value import Value
+from tg2hdl_tflite.node import TfliteNode, operator
+from tg2hdl_tflite.value import TfliteValue
 
 __all__ = ["if_", "while_"]
 
@@ -21,7 +21,7 @@ _MOST_DEPTH = 16
 
 
 @operator("IF", version=1)
-def if_(node: Node) -> Any:
+def if_(node: TfliteNode) -> Any:
     """One of two graphs; the condition is a constant."""
     condition = node.constant(0)
     if condition.size != 1:
@@ -32,7 +32,7 @@ def if_(node: Node) -> Any:
 
 
 @operator("WHILE", version=1)
-def while_(node: Node) -> Any:
+def while_(node: TfliteNode) -> Any:
     """Copies of a graph, one for each trip; the condition has to follow from constants."""
     condition, body = node.subgraph("CondSubgraphIndex"), node.subgraph("BodySubgraphIndex")
     values = node.inputs()
@@ -52,7 +52,9 @@ def while_(node: Node) -> Any:
     return _outputs(node, values)
 
 
-def _called(node: Node, graph: Graph, given: Sequence[Value], place: int) -> list[Value]:
+def _called(
+    node: TfliteNode, graph: TfliteGraph, given: Sequence[TfliteValue], place: int
+) -> list[TfliteValue]:
     """Results of another graph."""
     if len(given) != len(graph.inputs):
         raise node.refuse(
@@ -72,11 +74,11 @@ def _called(node: Node, graph: Graph, given: Sequence[Value], place: int) -> lis
         record = graph.tensors[n]
         if n not in values and record.data is None:
             raise node.refuse(f"output {record.label!r} of a graph has no value", "export the model again")
-        found.append(values[n] if n in values else Value(record, None, record.data))
+        found.append(values[n] if n in values else TfliteValue(record, None, record.data))
     return found
 
 
-def _as(node: Node, value: Value, graph: Graph, number: int) -> Value:
+def _as(node: TfliteNode, value: TfliteValue, graph: TfliteGraph, number: int) -> TfliteValue:
     """A value by the record that a tensor has in another graph."""
     record = graph.tensors[number]
     same = (
@@ -90,10 +92,10 @@ def _as(node: Node, value: Value, graph: Graph, number: int) -> Value:
             f"tensor {value.record.label!r} has another shape, type or scale than {record.label!r} of a graph",
             "export the model with fixed shapes",
         )
-    return Value(record, value.made, value.array, value.bounds)
+    return TfliteValue(record, value.made, value.array, value.bounds)
 
 
-def _outputs(node: Node, found: Sequence[Value]) -> list[Value]:
+def _outputs(node: TfliteNode, found: Sequence[TfliteValue]) -> list[TfliteValue]:
     if len(found) != len(node.outputs):
         raise node.refuse(f"{len(found)} results for {len(node.outputs)} outputs", "export the model again")
     return [_as(node, value, node.graph, n) for value, n in zip(found, node.record.outputs, strict=True)]

@@ -12,11 +12,11 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
 from tg2hdl_tflite.arithmetic import multiplier, quotient, scaled
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 from tg2hdl_tflite.operators.activations import by_rows
 from tg2hdl_tflite.operators.floats import activated
 from tg2hdl_tflite.requantize import clipped, lookup, requantized, two_roundings, wide_codes
-from tg2hdl_tflite.value import LIMITS, Bounds, Value, dtype_of
+from tg2hdl_tflite.value import LIMITS, Bounds, TfliteValue, dtype_of
 
 Array = npt.NDArray[Any]
 _LEFT = 20
@@ -28,18 +28,18 @@ _LEFT_SQUARED = 7
 
 
 @operator("ADD", version=5)
-def add(node: Node) -> Any:
+def add(node: TfliteNode) -> Any:
     """Both sides on one scale of 20 further bits, then to that of the result."""
     return _sum(node, 1)
 
 
 @operator("SUB", version=5)
-def sub(node: Node) -> Any:
+def sub(node: TfliteNode) -> Any:
     """As `add`."""
     return _sum(node, -1)
 
 
-def _sum(node: Node, sign: int) -> Any:
+def _sum(node: TfliteNode, sign: int) -> Any:
     a, b = node.input(0), node.input(1)
     if not _is_codes(node, a, b):
         return _plain(node, a, b, lambda x, y: x + y if sign > 0 else x - y)
@@ -68,7 +68,7 @@ def _sum(node: Node, sign: int) -> Any:
         wide = dtypes.int32 if reach < 1 << 31 else dtypes.int64
         number = a.tensor.cast(wide) * factors[0] + b.tensor.cast(wide) * factors[1] + constant
         number = clipped(number >> shift, *limits, (-reach >> shift, reach >> shift)).cast(dtypes.int8)
-        return Value(node.output, number.expand(node.output.shape), None, bounds)
+        return TfliteValue(node.output, number.expand(node.output.shape), None, bounds)
     tables = [
         lookup(node, v.tensor.cast(dtypes.int32) - int(span[0]), side, dtypes.int32, key)
         for v, span, side, key in zip((a, b), spans, sides, ("first", "second"), strict=True)
@@ -76,10 +76,10 @@ def _sum(node: Node, sign: int) -> Any:
     made, _ = requantized(
         node, tables[0] + tables[1], np.array(last), total.min(), total.max(), zero, limits, dtypes.int8
     )
-    return Value(node.output, made.expand(node.output.shape), None, bounds)
+    return TfliteValue(node.output, made.expand(node.output.shape), None, bounds)
 
 
-def _sum_of_16_bits(node: Node, a: Value, b: Value, sign: int) -> Value:
+def _sum_of_16_bits(node: TfliteNode, a: TfliteValue, b: TfliteValue, sign: int) -> TfliteValue:
     """As for int8 with 15 further bits; there is no table of 65536 entries."""
     s_out, _ = node.out_quantization()
     twice = 2 * max(float(a.scale), float(b.scale))
@@ -94,11 +94,11 @@ def _sum_of_16_bits(node: Node, a: Value, b: Value, sign: int) -> Value:
     total = (sides[0] + sides[1] * sign).cast(dtypes.int32)
     last = multiplier(twice / (float(1 << _LEFT_16) * float(s_out)))
     number = clipped(two_roundings(node, total, last), *node.limits(), (-(1 << 31), 1 << 31))
-    return Value(node.output, number.cast(dtypes.int16).expand(node.output.shape))
+    return TfliteValue(node.output, number.cast(dtypes.int16).expand(node.output.shape))
 
 
 @operator("MUL", version=7)
-def mul(node: Node) -> Any:
+def mul(node: TfliteNode) -> Any:
     """The product of the steps, rounded as sums are."""
     a, b = node.input(0), node.input(1)
     if not _is_codes(node, a, b):
@@ -119,22 +119,22 @@ def mul(node: Node) -> Any:
         node.limits(),
         kind,
     )
-    return Value(node.output, found.expand(node.output.shape), None, bounds)
+    return TfliteValue(node.output, found.expand(node.output.shape), None, bounds)
 
 
 @operator("MAXIMUM", version=4)
-def maximum(node: Node) -> Any:
+def maximum(node: TfliteNode) -> Any:
     """Of codes of one scale."""
     return _extreme(node, lambda x, y: np.maximum(x, y) if isinstance(x, np.ndarray) else x.maximum(y))
 
 
 @operator("MINIMUM", version=4)
-def minimum(node: Node) -> Any:
+def minimum(node: TfliteNode) -> Any:
     """Of codes of one scale."""
     return _extreme(node, lambda x, y: np.minimum(x, y) if isinstance(x, np.ndarray) else (x < y).where(x, y))
 
 
-def _extreme(node: Node, choose: Callable[[Any, Any], Any]) -> Any:
+def _extreme(node: TfliteNode, choose: Callable[[Any, Any], Any]) -> Any:
     a, b = node.input(0), node.input(1)
     if not _is_codes(node, a, b):
         return _plain(node, a, b, choose)
@@ -155,7 +155,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @operator(*_COMPARISONS, version=3)
-def comparison(node: Node) -> Any:
+def comparison(node: TfliteNode) -> Any:
     """Of numbers, or of codes of one scale."""
     a, b = node.input(0), node.input(1)
     kinds = {a.record.kind, b.record.kind}
@@ -173,16 +173,16 @@ def comparison(node: Node) -> Any:
 
 
 @operator("LOGICAL_NOT", version=1)
-def logical_not(node: Node) -> Any:
+def logical_not(node: TfliteNode) -> Any:
     """Of truth values."""
     x = node.input(0)
     if {x.record.kind, node.output.kind} != {"BOOL"}:
         raise node.wrong_types({x.record.kind, node.output.kind})
-    return Value(node.output, None, ~x.array) if x.array is not None else x.tensor.logical_not()
+    return TfliteValue(node.output, None, ~x.array) if x.array is not None else x.tensor.logical_not()
 
 
 @operator("DIV", version=2)
-def div(node: Node) -> Any:
+def div(node: TfliteNode) -> Any:
     """Of float numbers, or of codes by constants: a table for each of the divisors."""
     a, b = node.input(0), node.input(1)
     if not node.is_codes(a, b):
@@ -204,14 +204,14 @@ def div(node: Node) -> Any:
     return by_rows(node, a, np.clip(codes + zero, *node.limits()), place.reshape(divisors.shape))
 
 
-def _is_codes(node: Node, a: Value, b: Value) -> bool:
+def _is_codes(node: TfliteNode, a: TfliteValue, b: TfliteValue) -> bool:
     kinds = {a.record.kind, b.record.kind, node.output.kind}
     if len(kinds) == 1 and kinds <= {"INT32", "INT64"} and not node.output.scale.size:
         return False
     return node.is_codes(a, b, wide=True)
 
 
-def _same_shape(node: Node, *tensors: Tensor) -> list[Tensor]:
+def _same_shape(node: TfliteNode, *tensors: Tensor) -> list[Tensor]:
     try:
         shape = np.broadcast_shapes(*(tuple(int(n) for n in t.shape) for t in tensors))
     except ValueError:
@@ -220,11 +220,11 @@ def _same_shape(node: Node, *tensors: Tensor) -> list[Tensor]:
     return [t.expand(shape) for t in tensors]
 
 
-def _plain(node: Node, a: Value, b: Value, compute: Callable[[Any, Any], Any]) -> Any:
+def _plain(node: TfliteNode, a: TfliteValue, b: TfliteValue, compute: Callable[[Any, Any], Any]) -> Any:
     """Numbers of one type; constants of integers give a constant, such as the count of a loop."""
     if a.array is not None and b.array is not None and node.output.kind in ("INT32", "INT64", "BOOL"):
         found = compute(a.array, b.array)
-        return Value(node.output, None, np.asarray(found, node.output.numpy))
+        return TfliteValue(node.output, None, np.asarray(found, node.output.numpy))
     number = compute(*_same_shape(node, a.tensor, b.tensor))
     return (
         activated(node, number) if node.output.kind == "FLOAT32" else number.cast(dtype_of(node.output.kind))
@@ -232,7 +232,7 @@ def _plain(node: Node, a: Value, b: Value, compute: Callable[[Any, Any], Any]) -
 
 
 @operator("SQUARED_DIFFERENCE", version=2)
-def squared_difference(node: Node) -> Any:
+def squared_difference(node: TfliteNode) -> Any:
     """Both sides on one scale of 7 further bits; their difference is squared and goes to that of the result."""
     a, b = node.input(0), node.input(1)
     if not node.is_codes(a, b):
@@ -262,11 +262,11 @@ def squared_difference(node: Node) -> Any:
         LIMITS["INT8"],
         dtypes.int8,
     )
-    return Value(node.output, found.expand(node.output.shape), None, bounds)
+    return TfliteValue(node.output, found.expand(node.output.shape), None, bounds)
 
 
 @operator("BATCH_MATMUL", version=4)
-def batch_matmul(node: Node) -> Any:
+def batch_matmul(node: TfliteNode) -> Any:
     """Products of two tensors, with zero points on both sides."""
     a, b = node.input(0), node.input(1)
     is_codes = node.is_codes(a, b, wide=True)
@@ -295,11 +295,11 @@ def batch_matmul(node: Node) -> Any:
         found, bounds = requantized(
             node, x.matmul(y), np.array(real), low, high, zero, node.limits(), dtypes.int8
         )
-    return Value(node.output, found, None, bounds)
+    return TfliteValue(node.output, found, None, bounds)
 
 
 @operator("SELECT_V2", "SELECT", version=1)
-def select(node: Node) -> Any:
+def select(node: TfliteNode) -> Any:
     """One of two tensors by a third one."""
     condition, a, b = (node.input(n) for n in range(3))
     if node.output.is_quantized:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tinygrad import Tensor
 
-from tg2hdl_tflite.node import Node
+from tg2hdl_tflite.node import TfliteNode
 
 __all__ = ["activated", "bounded"]
 
 
-def activated(node: Node, number: Tensor) -> Tensor:
+def activated(node: TfliteNode, number: Tensor) -> Tensor:
     """A float result after the fused activation."""
     return bounded(number, node.activation)
 

@@ -10,7 +10,7 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_tflite.arithmetic import absolute, elu, multiplier, reciprocal_root
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 from tg2hdl_tflite.operators.activations import by_table
 from tg2hdl_tflite.requantize import clipped, two_roundings
 
@@ -28,7 +28,7 @@ _FLOAT_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @operator(*_FLOAT_FUNCTIONS, version=1)
-def float_function(node: Node) -> Any:
+def float_function(node: TfliteNode) -> Any:
     """Functions of float numbers."""
     x = node.input(0)
     kinds = {x.record.kind, node.output.kind}
@@ -43,7 +43,7 @@ def float_function(node: Node) -> Any:
 
 
 @operator("ELU", version=1)
-def elu_(node: Node) -> Any:
+def elu_(node: TfliteNode) -> Any:
     """By a table that TFLM computes in float32."""
     x = node.input(0)
     if not node.is_codes(x):
@@ -54,7 +54,7 @@ def elu_(node: Node) -> Any:
 
 
 @operator("ABS", version=2)
-def absolute_(node: Node) -> Any:
+def absolute_(node: TfliteNode) -> Any:
     """Sizes go to the scale of the result where it has another one."""
     x = node.input(0)
     if not node.is_codes(x, wide=True):
@@ -68,7 +68,7 @@ def absolute_(node: Node) -> Any:
 
 
 @operator("RSQRT", version=2)
-def reciprocal_root_(node: Node) -> Any:
+def reciprocal_root_(node: TfliteNode) -> Any:
     """By five steps in fixed point; TFLM ends with an error below zero."""
     x = node.input(0)
     if not node.is_codes(x):

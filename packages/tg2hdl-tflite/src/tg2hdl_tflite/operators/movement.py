@@ -10,27 +10,27 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 from tg2hdl_tflite.requantize import clipped
-from tg2hdl_tflite.value import Bounds, Value, dtype_of
+from tg2hdl_tflite.value import Bounds, TfliteValue, dtype_of
 
 __all__: list[str] = []
 
 Array = npt.NDArray[Any]
 
 
-def _keeps_codes(node: Node, x: Value, number: Tensor, channels: bool = False) -> Value:
+def _keeps_codes(node: TfliteNode, x: TfliteValue, number: Tensor, channels: bool = False) -> TfliteValue:
     """A result with the elements of an operand; its bounds too, for each channel where the last axis stays."""
     bounds = None
     if x.record.is_quantized:
         bounds = x.codes
         if not channels:
             bounds = Bounds(np.array(bounds.ends[0]), np.array(bounds.ends[1]))
-    return Value(node.output, number, None, bounds)
+    return TfliteValue(node.output, number, None, bounds)
 
 
 @operator("RESHAPE", "SQUEEZE", "EXPAND_DIMS", version=1)
-def reshape(node: Node) -> Any:
+def reshape(node: TfliteNode) -> Any:
     """The shape is that of the result in the file."""
     x = node.input(0)
     if np.prod(node.output.shape) != np.prod(x.record.shape):
@@ -38,26 +38,26 @@ def reshape(node: Node) -> Any:
             f"{x.record.shape} becomes {node.output.shape}", "export the model with fixed shapes"
         )
     if x.array is not None:
-        return Value(node.output, None, x.array.reshape(node.output.shape))
+        return TfliteValue(node.output, None, x.array.reshape(node.output.shape))
     return _keeps_codes(
         node, x, x.tensor.reshape(node.output.shape), x.record.shape[-1:] == node.output.shape[-1:]
     )
 
 
 @operator("TRANSPOSE", version=6)
-def transpose(node: Node) -> Any:
+def transpose(node: TfliteNode) -> Any:
     """Axes in another order."""
     x = node.input(0)
     order = node.axes(1, len(x.record.shape))
     if sorted(order) != list(range(len(x.record.shape))):
         raise node.refuse(f"axes in the order {order}", "export the model again")
     if x.array is not None:
-        return Value(node.output, None, x.array.transpose(order))
+        return TfliteValue(node.output, None, x.array.transpose(order))
     return _keeps_codes(node, x, x.tensor.permute(order))
 
 
 @operator("CONCATENATION", version=4)
-def concatenation(node: Node) -> Any:
+def concatenation(node: TfliteNode) -> Any:
     """Codes of one scale."""
     values = node.inputs()
     if node.output.is_quantized:
@@ -71,11 +71,11 @@ def concatenation(node: Node) -> Any:
         return number
     ends = [v.codes.ends for v in values]
     low, high = min(e[0] for e in ends), max(e[1] for e in ends)
-    return Value(node.output, number, None, Bounds(np.array(low), np.array(high)))
+    return TfliteValue(node.output, number, None, Bounds(np.array(low), np.array(high)))
 
 
 @operator("PACK", version=4)
-def pack(node: Node) -> Any:
+def pack(node: TfliteNode) -> Any:
     """Tensors along a new axis."""
     values = node.inputs()
     if node.output.is_quantized:
@@ -86,7 +86,7 @@ def pack(node: Node) -> Any:
 
 
 @operator("UNPACK", version=4)
-def unpack(node: Node) -> Any:
+def unpack(node: TfliteNode) -> Any:
     """Slices along an axis, without it."""
     x = node.input(0)
     axis = node.axis(int(node.option("Axis")), len(x.record.shape))
@@ -97,7 +97,7 @@ def unpack(node: Node) -> Any:
 
 
 @operator("SPLIT", version=4)
-def split(node: Node) -> Any:
+def split(node: TfliteNode) -> Any:
     """Parts of equal size; the axis is input 0."""
     x = node.input(1)
     (axis,) = node.axes(0, len(x.record.shape))
@@ -108,7 +108,7 @@ def split(node: Node) -> Any:
 
 
 @operator("SPLIT_V", version=2)
-def split_v(node: Node) -> Any:
+def split_v(node: TfliteNode) -> Any:
     """Parts of given sizes; one may be -1, the rest."""
     x = node.input(0)
     (axis,) = node.axes(2, len(x.record.shape))
@@ -131,7 +131,7 @@ def _parts(x: Tensor, sizes: list[int], axis: int) -> list[Tensor]:
 
 
 @operator("SLICE", version=6)
-def slice_(node: Node) -> Any:
+def slice_(node: TfliteNode) -> Any:
     """Begin and size by axis; a size of -1 is all that follows."""
     x = node.input(0)
     shape = x.record.shape
@@ -143,12 +143,12 @@ def slice_(node: Node) -> Any:
         raise node.refuse(f"begin {begin} and size {size} of the shape {shape}", "export the model again")
     if x.array is not None:
         cut = tuple(slice(b, e) for b, e in zip(begin, ends, strict=True))
-        return Value(node.output, None, x.array[cut])
+        return TfliteValue(node.output, None, x.array[cut])
     return _keeps_codes(node, x, x.tensor.shrink(tuple(zip(begin, ends, strict=True))))
 
 
 @operator("STRIDED_SLICE", version=8)
-def strided_slice(node: Node) -> Any:
+def strided_slice(node: TfliteNode) -> Any:
     """Begin, end and step by axis, as numpy's slices with masks."""
     x = node.input(0)
     begin, end, step = (node.integers(n) for n in (1, 2, 3))
@@ -172,12 +172,12 @@ def strided_slice(node: Node) -> Any:
                 )
             )
     if x.array is not None:
-        return Value(node.output, None, np.asarray(x.array[tuple(cuts)]).reshape(node.output.shape))
+        return TfliteValue(node.output, None, np.asarray(x.array[tuple(cuts)]).reshape(node.output.shape))
     return _keeps_codes(node, x, x.tensor[tuple(cuts)].reshape(node.output.shape))
 
 
 @operator("PAD", "PADV2", "MIRROR_PAD", version=4)
-def pad(node: Node) -> Any:
+def pad(node: TfliteNode) -> Any:
     """PAD fills with the zero point, PADV2 with a constant's code; MIRROR_PAD reflects."""
     x = node.input(0)
     pads = node.constant(1)
@@ -207,8 +207,10 @@ def pad(node: Node) -> Any:
         moved = (x.tensor.cast(dtypes.int16) - fill).pad(sides) + fill
         number = moved.cast(dtype_of(node.output.kind))
         bounds = x.codes.with_code(int(fill))
-        return Value(node.output, number, None, Bounds(np.array(bounds.ends[0]), np.array(bounds.ends[1])))
-    return Value(
+        return TfliteValue(
+            node.output, number, None, Bounds(np.array(bounds.ends[0]), np.array(bounds.ends[1]))
+        )
+    return TfliteValue(
         node.output,
         x.tensor.pad(sides, value=fill),
         None,
@@ -217,7 +219,7 @@ def pad(node: Node) -> Any:
 
 
 @operator("GATHER", version=7)
-def gather(node: Node) -> Any:
+def gather(node: TfliteNode) -> Any:
     """Slices along an axis, by constant or computed indices."""
     x, index = node.input(0), node.input(1)
     axis = node.axis(int(node.option("Axis")), len(x.record.shape))
@@ -235,7 +237,7 @@ def gather(node: Node) -> Any:
     return _keeps_codes(node, x, x.tensor[index.tensor.cast(dtypes.int32)].contiguous())
 
 
-def _taken(node: Node, x: Tensor, place: Array, axis: int) -> Tensor:
+def _taken(node: TfliteNode, x: Tensor, place: Array, axis: int) -> Tensor:
     """Slices by known indices: a slice where they are evenly spaced."""
     steps = np.diff(place)
     if len(place) and (len(place) == 1 or (np.all(steps == steps[0]) and steps[0] > 0)):
@@ -249,7 +251,7 @@ def _taken(node: Node, x: Tensor, place: Array, axis: int) -> Tensor:
 
 
 @operator("RESIZE_NEAREST_NEIGHBOR", version=4)
-def resize_nearest(node: Node) -> Any:
+def resize_nearest(node: TfliteNode) -> Any:
     """Copies of the nearest element."""
     x = node.input(0)
     size = node.integers(1)
@@ -286,7 +288,7 @@ def _repeated(x: Tensor, axis: int, times: int) -> Tensor:
 
 
 @operator("RESIZE_BILINEAR", version=4)
-def resize_bilinear(node: Node) -> Any:
+def resize_bilinear(node: TfliteNode) -> Any:
     """Codes: positions and weights of 10 bits each; halves away from zero of the code."""
     x = node.input(0)
     size = node.integers(1)
@@ -314,10 +316,12 @@ def resize_bilinear(node: Node) -> Any:
         number = _taken(node, number, first, axis) * parts[0] + _taken(node, number, second, axis) * parts[1]
     half_away = number + (number > 0).where(1 << 19, -(1 << 19))
     cut = (half_away < 0).where(-((-half_away) >> 20), half_away >> 20)
-    return Value(node.output, clipped(cut, -128, 127, (-256, 256)).cast(dtypes.int8), None, None)
+    return TfliteValue(node.output, clipped(cut, -128, 127, (-256, 256)).cast(dtypes.int8), None, None)
 
 
-def _float_bilinear(node: Node, x: Value, size: tuple[int, ...], align: bool, half: bool) -> Tensor:
+def _float_bilinear(
+    node: TfliteNode, x: TfliteValue, size: tuple[int, ...], align: bool, half: bool
+) -> Tensor:
     """Along one axis after the other; positions in float32."""
     number = x.tensor
     for axis, out in ((1, size[0]), (2, size[1])):
@@ -340,6 +344,6 @@ def _float_bilinear(node: Node, x: Value, size: tuple[int, ...], align: bool, ha
 
 
 @operator("SHAPE", version=1)
-def shape_of(node: Node) -> Any:
+def shape_of(node: TfliteNode) -> Any:
     """A constant."""
-    return Value(node.output, None, np.array(node.input(0).record.shape, node.output.numpy))
+    return TfliteValue(node.output, None, np.array(node.input(0).record.shape, node.output.numpy))

@@ -10,25 +10,25 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_tflite.arithmetic import clip, divided, mean_pair, scaled
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 from tg2hdl_tflite.operators.floats import activated
-from tg2hdl_tflite.operators.sums import Window, window_of
+from tg2hdl_tflite.operators.sums import SlidingWindow, window_of
 from tg2hdl_tflite.requantize import clipped, requantized, to_codes
-from tg2hdl_tflite.value import Bounds, Value, dtype_of
+from tg2hdl_tflite.value import Bounds, TfliteValue, dtype_of
 
 __all__ = ["average_pool_2d", "max_pool_2d", "mean", "reduced", "total"]
 
 Array = npt.NDArray[Any]
 
 
-def _kernel(node: Node, x: Value) -> tuple[tuple[int, int], Window]:
+def _kernel(node: TfliteNode, x: TfliteValue) -> tuple[tuple[int, int], SlidingWindow]:
     if len(x.record.shape) != 4:
         raise node.refuse(f"an image of shape {x.record.shape}", "give it four axes")
     kernel = int(node.option("FilterHeight")), int(node.option("FilterWidth"))
     return kernel, window_of(node, x.record.shape[1:3], kernel)
 
 
-def _sums(x: Tensor, kernel: tuple[int, int], window: Window) -> Tensor:
+def _sums(x: Tensor, kernel: tuple[int, int], window: SlidingWindow) -> Tensor:
     """Sum of each window."""
     if kernel == tuple(x.shape[1:3]) and not window.is_padded:
         return x.sum((1, 2), keepdim=True)
@@ -39,7 +39,7 @@ def _sums(x: Tensor, kernel: tuple[int, int], window: Window) -> Tensor:
     return found.permute(0, 2, 3, 1)
 
 
-def _counts(size: tuple[int, ...], kernel: tuple[int, int], window: Window) -> Array:
+def _counts(size: tuple[int, ...], kernel: tuple[int, int], window: SlidingWindow) -> Array:
     """Elements of the image in each window, of shape (height, width, 1)."""
     counts = []
     for axis, before, after in ((0, *window.padding[2:]), (1, *window.padding[:2])):
@@ -49,13 +49,13 @@ def _counts(size: tuple[int, ...], kernel: tuple[int, int], window: Window) -> A
     return np.asarray(counts[0][:, None, None] * counts[1][None, :, None])
 
 
-def _between(x: Value, limits: tuple[int, int]) -> Bounds:
+def _between(x: TfliteValue, limits: tuple[int, int]) -> Bounds:
     """Bounds of results that lie between codes of their channel."""
     return Bounds(clip(x.codes.low, *limits), clip(x.codes.high, *limits))
 
 
 @operator("AVERAGE_POOL_2D", version=3)
-def average_pool_2d(node: Node) -> Any:
+def average_pool_2d(node: TfliteNode) -> Any:
     """The sum of codes inside of the image by their count; halves away from zero of the code."""
     x = node.input(0)
     kernel, window = _kernel(node, x)
@@ -80,11 +80,11 @@ def average_pool_2d(node: Node) -> Any:
     found = to_codes(node, number, code, 1 / counts, counts * low, counts * high, limits, kind)
     if found is None:
         raise node.refuse(f"windows of {counts.max()} elements", "use smaller windows")
-    return Value(node.output, found[0], None, _between(x, limits))
+    return TfliteValue(node.output, found[0], None, _between(x, limits))
 
 
 @operator("MAX_POOL_2D", version=4)
-def max_pool_2d(node: Node) -> Any:
+def max_pool_2d(node: TfliteNode) -> Any:
     """The largest code inside of the image."""
     x = node.input(0)
     kernel, window = _kernel(node, x)
@@ -97,17 +97,17 @@ def max_pool_2d(node: Node) -> Any:
     node.same_scales(x)
     limits = node.limits()
     number = clipped(number, *limits, x.codes.ends).cast(dtype_of(node.output.kind))
-    return Value(node.output, number, None, _between(x, limits))
+    return TfliteValue(node.output, number, None, _between(x, limits))
 
 
-def _axes(node: Node, x: Value) -> tuple[tuple[int, ...], bool]:
+def _axes(node: TfliteNode, x: TfliteValue) -> tuple[tuple[int, ...], bool]:
     rank = len(x.record.shape)
     axes = tuple(sorted(set(node.axes(1, rank)))) or tuple(range(rank))
     return axes, bool(node.option("KeepDims"))
 
 
 @operator("MEAN", version=3)
-def mean(node: Node) -> Any:
+def mean(node: TfliteNode) -> Any:
     """Sums of steps, with one factor for the scales and the count."""
     x = node.input(0)
     axes, _ = _axes(node, x)
@@ -129,11 +129,11 @@ def mean(node: Node) -> Any:
     found = to_codes(node, number, code, real / count, low, high, limits, dtype_of(node.output.kind))
     if found is None:
         raise node.refuse(f"a mean of {count} elements", "take the mean of fewer elements")
-    return Value(node.output, found[0].reshape(node.output.shape), None, found[1])
+    return TfliteValue(node.output, found[0].reshape(node.output.shape), None, found[1])
 
 
 @operator("SUM", version=2)
-def total(node: Node) -> Any:
+def total(node: TfliteNode) -> Any:
     """Sums of steps, rounded as those of products."""
     x = node.input(0)
     axes, _ = _axes(node, x)
@@ -146,11 +146,11 @@ def total(node: Node) -> Any:
     number = x.tensor.cast(dtypes.int32).sum(axes) - count * x.zero
     kind = dtype_of(node.output.kind)
     found, bounds = requantized(node, number, np.array(real), low, high, zero, node.limits(), kind)
-    return Value(node.output, found.reshape(node.output.shape), None, bounds)
+    return TfliteValue(node.output, found.reshape(node.output.shape), None, bounds)
 
 
 @operator("REDUCE_MAX", "REDUCE_MIN", version=3)
-def reduced(node: Node) -> Any:
+def reduced(node: TfliteNode) -> Any:
     """Of codes of one scale."""
     x = node.input(0)
     axes, _ = _axes(node, x)

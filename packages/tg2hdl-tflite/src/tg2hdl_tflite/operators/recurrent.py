@@ -16,11 +16,11 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_ir.tensors.roundings import multipliers
 from tg2hdl_tflite.arithmetic import multiplier
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 from tg2hdl_tflite.operators.floats import activated
 from tg2hdl_tflite.operators.tables16 import logistic16, tanh16
 from tg2hdl_tflite.requantize import clipped, two_roundings, wide_codes
-from tg2hdl_tflite.value import LIMITS, Value, dtype_of
+from tg2hdl_tflite.value import LIMITS, TfliteValue, dtype_of
 
 __all__ = ["lstm", "svdf"]
 
@@ -55,7 +55,7 @@ class _Cells:
 
 
 @operator("UNIDIRECTIONAL_SEQUENCE_LSTM", version=4)
-def lstm(node: Node) -> Any:
+def lstm(node: TfliteNode) -> Any:
     """One step after the other; all gates of a step are one product."""
     x = node.input(0)
     for place, what in _UNUSED.items():
@@ -86,14 +86,14 @@ def lstm(node: Node) -> Any:
     output, cell = node.state(_OUTPUT_STATE), node.state(_CELL_STATE)
     step = _integer_steps if node.is_codes(x, wide=True) else _float_steps
     results, cell_after = step(node, x, sequence, cells, output, cell)
-    node.contents.assign_state(output.record, Value(output.record, results[-1]))
-    node.contents.assign_state(cell.record, Value(cell.record, cell_after))
+    node.contents.assign_state(output.record, TfliteValue(output.record, results[-1]))
+    node.contents.assign_state(cell.record, TfliteValue(cell.record, cell_after))
     found = results[0].stack(*results[1:], dim=1) if len(results) > 1 else results[0].unsqueeze(1)
     return found.transpose(0, 1) if node.option("TimeMajor") else found
 
 
 def _float_steps(
-    node: Node, x: Value, sequence: Tensor, cells: _Cells, output: Value, cell: Value
+    node: TfliteNode, x: TfliteValue, sequence: Tensor, cells: _Cells, output: TfliteValue, cell: TfliteValue
 ) -> tuple[list[Tensor], Tensor]:
     if {output.record.kind, cell.record.kind} != {"FLOAT32"} or cells.from_input.dtype != np.float32:
         raise node.wrong_types(
@@ -117,7 +117,7 @@ def _float_steps(
 
 
 def _integer_steps(
-    node: Node, x: Value, sequence: Tensor, cells: _Cells, output: Value, cell: Value
+    node: TfliteNode, x: TfliteValue, sequence: Tensor, cells: _Cells, output: TfliteValue, cell: TfliteValue
 ) -> tuple[list[Tensor], Tensor]:
     """TFLM's arithmetic: gates of int16 by tables, a cell of int16, an output of the type of the input."""
     node.micro_only()
@@ -159,7 +159,7 @@ class _Product:
     """Weights of all gates times codes, plus a bias, as arguments of the gates."""
 
     def __init__(
-        self, node: Node, key: str, x: Value, weights: Array, bias: Array, places: tuple[int, ...]
+        self, node: TfliteNode, key: str, x: TfliteValue, weights: Array, bias: Array, places: tuple[int, ...]
     ) -> None:
         self._node, self._key, self._zero = node, key, x.zero
         self._is_wide = x.record.kind == "INT16"
@@ -181,7 +181,7 @@ class _Product:
         return found.cast(dtypes.int32)
 
 
-def _scale_of_weights(node: Node, place: int) -> float:
+def _scale_of_weights(node: TfliteNode, place: int) -> float:
     value = node.input(place)
     scale = float(node.scale_of(value))
     if value.zero:
@@ -195,7 +195,7 @@ def _short(number: Tensor) -> Tensor:
 
 
 @operator("SVDF", version=4)
-def svdf(node: Node) -> Any:
+def svdf(node: TfliteNode) -> Any:
     """A product with features, whose last results are kept and summed by weights over time."""
     x, feature, time = node.input(0), node.constant(1), node.constant(2)
     rank = int(node.option("Rank"))
@@ -220,7 +220,7 @@ def svdf(node: Node) -> Any:
         number = (past * node.keep("times", time, dtypes.float32)).sum(-1).reshape(rows, units, rank).sum(-1)
         if np.any(bias):
             number = number + node.keep("bias", bias, dtypes.float32)
-        node.contents.assign_state(state.record, Value(state.record, past.reshape(state.record.shape)))
+        node.contents.assign_state(state.record, TfliteValue(state.record, past.reshape(state.record.shape)))
         return activated(node, number)
     s_out, zero = node.out_quantization()
     kinds = {state.record.kind, node.input(2).record.kind}
@@ -235,7 +235,7 @@ def svdf(node: Node) -> Any:
     limits = LIMITS[state.record.kind]
     new = clipped(two_roundings(node, sums, before, "features_") + state.zero, *limits, _INT32).cast(kind)
     past = past[:, :, 1:].cat(new.unsqueeze(-1), dim=2).contiguous()
-    node.contents.assign_state(state.record, Value(state.record, past.reshape(state.record.shape)))
+    node.contents.assign_state(state.record, TfliteValue(state.record, past.reshape(state.record.shape)))
     weights = node.keep("times", time, kind).cast(dtypes.int32)
     total = ((past.cast(dtypes.int32) - state.zero) * weights).sum(-1).reshape(rows, units, rank).sum(-1)
     if np.any(bias):

@@ -9,10 +9,10 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_tflite.arithmetic import softmax_exponentials
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 from tg2hdl_tflite.operators.tables16 import softmax16
 from tg2hdl_tflite.requantize import clipped, lookup
-from tg2hdl_tflite.value import Value
+from tg2hdl_tflite.value import TfliteValue
 
 __all__ = ["softmax"]
 
@@ -20,7 +20,7 @@ _INT32 = 1 << 31
 
 
 @operator("SOFTMAX", version=3)
-def softmax(node: Node) -> Any:
+def softmax(node: TfliteNode) -> Any:
     """Along the last axis."""
     x = node.input(0)
     beta = float(node.option("Beta"))
@@ -57,7 +57,7 @@ def softmax(node: Node) -> Any:
     number = (product + (Tensor(1, dtype=dtypes.int64) << (right - 1))) >> right
     number = clipped(number - 128, -128, 127, (-128, 1 << 31))
     # Codes far below the largest one are not summed: their exponential is 0.
-    return Value(node.output, number.cast(dtypes.int8))
+    return TfliteValue(node.output, number.cast(dtypes.int8))
 
 
 def _high(a: Tensor, b: Tensor | int) -> Tensor:

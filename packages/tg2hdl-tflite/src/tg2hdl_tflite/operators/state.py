@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 
 __all__ = ["assign_variable", "call_once", "read_variable", "var_handle"]
 
 
 @operator("CALL_ONCE", version=1)
-def call_once(node: Node) -> Any:
+def call_once(node: TfliteNode) -> Any:
     """Its graph gives variables their first contents; it was read before."""
     graph = node.subgraph("InitSubgraphIndex")
     if others := sorted({o.name for o in graph.operators} - {"VAR_HANDLE", "ASSIGN_VARIABLE"}):
@@ -21,7 +21,7 @@ def call_once(node: Node) -> Any:
     return []
 
 
-def _name(node: Node) -> str:
+def _name(node: TfliteNode) -> str:
     handle = node.record.inputs[0] if node.record.inputs else -1
     handles = node.contents.handles(node.graph)
     if handle not in handles:
@@ -30,19 +30,19 @@ def _name(node: Node) -> str:
 
 
 @operator("VAR_HANDLE", version=1)
-def var_handle(node: Node) -> Any:
+def var_handle(node: TfliteNode) -> Any:
     """Nothing to compute: `Contents` knows the name of the variable by its handle."""
     return []
 
 
 @operator("READ_VARIABLE", version=1)
-def read_variable(node: Node) -> Any:
+def read_variable(node: TfliteNode) -> Any:
     """Contents at this place of the program."""
     return node.contents.read(node.refuse, _name(node), node.output)
 
 
 @operator("ASSIGN_VARIABLE", version=1)
-def assign_variable(node: Node) -> Any:
+def assign_variable(node: TfliteNode) -> Any:
     """New contents, for later operators and for the next run."""
     node.contents.assign(node.refuse, _name(node), node.input(1))
     return []

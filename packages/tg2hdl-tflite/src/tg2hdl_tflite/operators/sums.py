@@ -12,18 +12,18 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_tflite.arithmetic import clip, nearest
-from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.node import TfliteNode, operator
 from tg2hdl_tflite.operators.floats import activated
 from tg2hdl_tflite.requantize import requantized, to_codes, wide_codes
-from tg2hdl_tflite.value import Bounds, Value, dtype_of
+from tg2hdl_tflite.value import Bounds, TfliteValue, dtype_of
 
-__all__ = ["Window", "window_of"]
+__all__ = ["SlidingWindow", "window_of"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Window:
+class SlidingWindow:
     """How a window moves over an image.
 
     Parameters
@@ -44,7 +44,7 @@ class Window:
         return any(self.padding)
 
 
-def window_of(node: Node, size: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+def window_of(node: TfliteNode, size: tuple[int, ...], kernel: tuple[int, ...]) -> SlidingWindow:
     """The window of an operator over an image of height and width."""
     stride = int(node.option("StrideH")), int(node.option("StrideW"))
     options = node.record.options
@@ -64,11 +64,11 @@ def window_of(node: Node, size: tuple[int, ...], kernel: tuple[int, ...]) -> Win
         else:
             total = max((-(-length // step) - 1) * step + span - length, 0)
             pads.append((total // 2, total - total // 2))
-    return Window(stride, dilation, (*pads[1], *pads[0]))
+    return SlidingWindow(stride, dilation, (*pads[1], *pads[0]))
 
 
 @operator("CONV_2D", version=8)
-def conv_2d(node: Node) -> Any:
+def conv_2d(node: TfliteNode) -> Any:
     """Weights are O, H, W, I; groups where an image has more channels than I."""
     x, weights = node.input(0), node.input(1)
     _check_rank(node, x, weights)
@@ -82,7 +82,7 @@ def conv_2d(node: Node) -> Any:
 
 
 @operator("DEPTHWISE_CONV_2D", version=7)
-def depthwise_conv_2d(node: Node) -> Any:
+def depthwise_conv_2d(node: TfliteNode) -> Any:
     """Weights are 1, H, W, O; output channel ``c * multiplier + m`` reads input channel c."""
     x, weights = node.input(0), node.input(1)
     _check_rank(node, x, weights)
@@ -94,7 +94,7 @@ def depthwise_conv_2d(node: Node) -> Any:
     return _convolved(node, x, weights, w.transpose(3, 0, 1, 2), channels, window)
 
 
-def _check_rank(node: Node, x: Value, weights: Value) -> None:
+def _check_rank(node: TfliteNode, x: TfliteValue, weights: TfliteValue) -> None:
     if len(x.record.shape) != 4 or len(weights.record.shape) != 4:
         raise node.refuse(
             f"an image of shape {x.record.shape} and weights of shape {weights.record.shape}",
@@ -102,7 +102,9 @@ def _check_rank(node: Node, x: Value, weights: Value) -> None:
         )
 
 
-def _convolved(node: Node, x: Value, weights: Value, w: Array, groups: int, window: Window) -> Any:
+def _convolved(
+    node: TfliteNode, x: TfliteValue, weights: TfliteValue, w: Array, groups: int, window: SlidingWindow
+) -> Any:
     """A convolution with weights O, I, H, W."""
 
     def sums(image: Tensor, kernel: Tensor, dtype: Any) -> Tensor:
@@ -123,7 +125,7 @@ def _convolved(node: Node, x: Value, weights: Value, w: Array, groups: int, wind
 
 
 @operator("TRANSPOSE_CONV", version=5)
-def transpose_conv(node: Node) -> Any:
+def transpose_conv(node: TfliteNode) -> Any:
     """Each element is spread over a window; inputs are the size, weights O, H, W, I, the image and the bias."""
     weights, x = node.input(1), node.input(2)
     _check_rank(node, x, weights)
@@ -162,7 +164,7 @@ def transpose_conv(node: Node) -> Any:
 
 
 @operator("FULLY_CONNECTED", version=13)
-def fully_connected(node: Node) -> Any:
+def fully_connected(node: TfliteNode) -> Any:
     """Weights are O, I; all axes of the input but those of I are rows."""
     x, weights = node.input(0), node.input(1)
     if node.record.options.get("WeightsFormat"):
@@ -182,14 +184,14 @@ def fully_connected(node: Node) -> Any:
         reads = reads % x.record.shape[-1] if repeats else reads * 0
         if not repeats:
             low, high = x.bounds.ends
-            x = Value(x.record, x.made, x.array, Bounds(np.array(low), np.array(high)))
+            x = TfliteValue(x.record, x.made, x.array, Bounds(np.array(low), np.array(high)))
     return _layer(node, x, weights, w, sums, reads, False)
 
 
 def _layer(
-    node: Node,
-    x: Value,
-    weights: Value,
+    node: TfliteNode,
+    x: TfliteValue,
+    weights: TfliteValue,
     w: Array,
     sums: Any,
     reads: Array,
@@ -234,7 +236,7 @@ def _layer(
             node.micro_only()
         reals = np.broadcast_to(reals, count)
         found, bounds = wide_codes(node, number, reals, first, last, node.limits(), dtypes.int16)
-        return Value(node.output, found.reshape(shape), None, bounds)
+        return TfliteValue(node.output, found.reshape(shape), None, bounds)
     if node.name == "FULLY_CONNECTED" and not node.is_micro:
         return _rounded_once(node, number, np.broadcast_to(reals, count), first, last)
     found, bounds = requantized(
@@ -247,10 +249,10 @@ def _layer(
         node.limits(),
         dtype_of(node.output.kind),
     )
-    return Value(node.output, found.reshape(shape), None, bounds)
+    return TfliteValue(node.output, found.reshape(shape), None, bounds)
 
 
-def _without_zero_point(node: Node, weights: Value, w: Array) -> Array:
+def _without_zero_point(node: TfliteNode, weights: TfliteValue, w: Array) -> Array:
     """Weights less their zero point, which converters do not write: TFLM ignores it in convolutions."""
     zero = weights.record.zero
     if not np.any(zero) or node.name in ("CONV_2D", "DEPTHWISE_CONV_2D"):
@@ -260,7 +262,7 @@ def _without_zero_point(node: Node, weights: Value, w: Array) -> Array:
     return np.asarray(w.astype(np.int16) - zero[0], np.int16)
 
 
-def _rounded_once(node: Node, sums: Tensor, reals: Array, first: Array, last: Array) -> Value:
+def _rounded_once(node: TfliteNode, sums: Tensor, reals: Array, first: Array, last: Array) -> TfliteValue:
     """Codes of LiteRT's reference kernel: a product in float64, halves away from zero."""
     _, zero = node.out_quantization()
     limits = node.limits()
@@ -271,10 +273,10 @@ def _rounded_once(node: Node, sums: Tensor, reals: Array, first: Array, last: Ar
     found = to_codes(node, sums, code, reals, first, last, limits, dtype_of(node.output.kind))
     if found is None:
         raise node.refuse("no multiplier gives its codes", "use rounding='tflite-micro'")
-    return Value(node.output, found[0].reshape(node.output.shape), None, found[1])
+    return TfliteValue(node.output, found[0].reshape(node.output.shape), None, found[1])
 
 
-def _bounds(x: Value, rows: Array, reads: Array, padded: bool) -> tuple[Array, Array]:
+def _bounds(x: TfliteValue, rows: Array, reads: Array, padded: bool) -> tuple[Array, Array]:
     """Smallest and largest sum of each row of weights (O, I, taps)."""
     codes = x.codes.with_code(x.zero) if padded else x.codes
     low, high = (
@@ -286,7 +288,7 @@ def _bounds(x: Value, rows: Array, reads: Array, padded: bool) -> tuple[Array, A
     return first, last
 
 
-def _float_weights(node: Node, weights: Value, w: Array) -> Array:
+def _float_weights(node: TfliteNode, weights: TfliteValue, w: Array) -> Array:
     """Weights in float32; codes are multiplied by their scales here."""
     if weights.record.kind == "FLOAT32":
         return w

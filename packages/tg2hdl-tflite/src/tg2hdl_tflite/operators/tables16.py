@@ -11,9 +11,9 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_tflite.arithmetic import multiplier
 from tg2hdl_tflite.arithmetic16 import EXPONENTIALS, RECIPROCALS, SIGMOIDS, table_argument
-from tg2hdl_tflite.node import Node
+from tg2hdl_tflite.node import TfliteNode
 from tg2hdl_tflite.requantize import clipped, lookup, two_roundings
-from tg2hdl_tflite.value import LIMITS, Value
+from tg2hdl_tflite.value import LIMITS, TfliteValue
 
 __all__ = ["logistic16", "softmax16", "tanh16"]
 
@@ -21,21 +21,23 @@ _INT16 = LIMITS["INT16"]
 _MOST_CODES = 1 << 16
 
 
-def logistic16(node: Node, x: Tensor, scale: float, key: str = "") -> Tensor:
+def logistic16(node: TfliteNode, x: Tensor, scale: float, key: str = "") -> Tensor:
     """Sigmoid of int16 codes of a scale, in units of 2^-15."""
     argument, value = _sigmoid(node, x, scale, 9, 0x7FFF << 10, key)
     number = (argument < 0).where((1 << 25) - value + (1 << 9) - 1, value + (1 << 9))
     return (number >> 10).cast(dtypes.int16)
 
 
-def tanh16(node: Node, x: Tensor, scale: float, key: str = "") -> Tensor:
+def tanh16(node: TfliteNode, x: Tensor, scale: float, key: str = "") -> Tensor:
     """``2 sigmoid(2 x) - 1`` of int16 codes of a scale, in units of 2^-15."""
     argument, value = _sigmoid(node, x, scale, 8, 0xFFFF << 8, key)
     number = (argument < 0).where((1 << 23) - value + (1 << 7) - 1, value - (1 << 23) + (1 << 7))
     return (number >> 8).cast(dtypes.int16)
 
 
-def _sigmoid(node: Node, x: Tensor, scale: float, bits: int, last: int, key: str) -> tuple[Tensor, Tensor]:
+def _sigmoid(
+    node: TfliteNode, x: Tensor, scale: float, bits: int, last: int, key: str
+) -> tuple[Tensor, Tensor]:
     """Arguments in steps of 1/12288, and the sigmoid of their size with `bits` bits between entries."""
     factor, shift = table_argument(scale)
     if factor >= _MOST_CODES:
@@ -52,7 +54,7 @@ def _sigmoid(node: Node, x: Tensor, scale: float, bits: int, last: int, key: str
     return argument, (place < 255).where((low << bits) + part * rise, last)
 
 
-def softmax16(node: Node, x: Value, beta: float) -> Any:
+def softmax16(node: TfliteNode, x: TfliteValue, beta: float) -> Any:
     """Along the last axis: a table of exponentials, and one of reciprocals for each row."""
     if x.record.shape[-1] >= _MOST_CODES:
         raise node.refuse(
@@ -75,7 +77,7 @@ def softmax16(node: Node, x: Value, beta: float) -> Any:
     return clipped(number, 0, _INT16[1], (0, 1 << 31)).cast(dtypes.int16)
 
 
-def _between(node: Node, x: Tensor, table: npt.NDArray[np.int64], key: str) -> Tensor:
+def _between(node: TfliteNode, x: Tensor, table: npt.NDArray[np.int64], key: str) -> Tensor:
     """Entries of a table of 513 over all int16 codes, interpolated with 7 bits."""
     place, part = 256 + (x >> 7), x & 127
     low = lookup(node, place, table[:-1], dtypes.int32, key)

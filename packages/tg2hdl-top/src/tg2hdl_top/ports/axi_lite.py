@@ -12,7 +12,7 @@ from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_top.ports.base import HostPort
 from tg2hdl_top.ports.map_driver import BusDriver
 from tg2hdl_top.ports.register_file import RegisterFile
-from tg2hdl_top.register_map import Access, RegisterMap
+from tg2hdl_top.register_map import AccessCode, RegisterMap
 
 __all__ = ["AxiLiteDriver", "AxiLiteErrorPort", "AxiLitePort"]
 
@@ -73,7 +73,7 @@ class AxiLitePort(HostPort):
                 with m.If(bus.ready):
                     if self.reports_errors:
                         for response in (axi.bresp, axi.rresp):
-                            m.d.sync += response.eq((bus.code != Access.OK) << 1)
+                            m.d.sync += response.eq((bus.code != AccessCode.OK) << 1)
                     m.d.sync += [axi.rdata.eq(bus.value), axi.bvalid.eq(bus.write), axi.rvalid.eq(~bus.write)]
                     m.next = "ANSWER"
             with m.State("ANSWER"), m.If((axi.bvalid & axi.bready) | (axi.rvalid & axi.rready)):

@@ -13,7 +13,7 @@ from tg2hdl_ir.errors import SimulationError
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.words import from_words, to_words
 from tg2hdl_top.ports.base import HostDriver
-from tg2hdl_top.register_map import Access, RegisterMap, Window
+from tg2hdl_top.register_map import AccessCode, AddressWindow, RegisterMap
 
 __all__ = ["BusDriver", "MapDriver"]
 
@@ -68,7 +68,7 @@ class MapDriver(HostDriver):
         found: npt.NDArray[Any] = to_words(packed, dtype.bit_width)
         return found
 
-    def _elements(self, window: Window, count: int | None = None) -> npt.NDArray[np.uint64]:
+    def _elements(self, window: AddressWindow, count: int | None = None) -> npt.NDArray[np.uint64]:
         """Bits of the first elements of a buffer; of all unless given."""
         count = window.elements if count is None else count
         words, code = self.fetch(window.address, -(-count * window.element_bytes // 4))
@@ -124,10 +124,10 @@ class MapDriver(HostDriver):
         self._checked(code, register)
         return words[0]
 
-    def _checked(self, code: int, what: Window | str) -> None:
+    def _checked(self, code: int, what: AddressWindow | str) -> None:
         if code:
             name = what if isinstance(what, str) else what.buffer.name
-            text = Access.MEANING[code] if code < len(Access.MEANING) else f"code {code}"
+            text = AccessCode.MEANING[code] if code < len(AccessCode.MEANING) else f"code {code}"
             raise SimulationError(
                 f"access of {name!r} was refused: {text}",
                 where=type(self).__name__,

@@ -18,7 +18,7 @@ from tg2hdl_top.ports.packets import (
     PacketSender,
 )
 from tg2hdl_top.ports.register_file import RegisterFile
-from tg2hdl_top.register_map import REGISTERS, Access, RegisterMap
+from tg2hdl_top.register_map import REGISTERS, AccessCode, RegisterMap
 
 __all__ = ["BUFFER_BYTES", "CODE_SEQUENCE", "PacketBridge"]
 
@@ -118,7 +118,7 @@ class PacketBridge(wiring.Component):
                             m.d.sync += [address.eq(runs[0].address), outside.eq(0)]
                             m.next = "GATHER"
                         with m.If(is_run & (count != runs[0].words)):
-                            m.d.sync += [code.eq(Access.ORDER), skip.eq((count << 2) + CHECK)]
+                            m.d.sync += [code.eq(AccessCode.ORDER), skip.eq((count << 2) + CHECK)]
                             m.d.sync += left.eq(runs[1].words)
                             m.next = "SKIP"
             with m.State("GATHER"), m.If(here):  # a word of a write
@@ -133,7 +133,7 @@ class PacketBridge(wiring.Component):
                     with m.If(bus.valid):
                         m.d.sync += code.eq(bus.code)
                     with m.Elif(outside):
-                        m.d.sync += code.eq(Access.ADDRESS)
+                        m.d.sync += code.eq(AccessCode.ADDRESS)
                     m.d.sync += [address.eq(address + 4), left.eq(left - 1)]
                     m.next = "GATHER"
                     with m.If(left == 1):
@@ -171,7 +171,7 @@ class PacketBridge(wiring.Component):
                     with m.If(bus.valid):
                         m.d.sync += [reply.eq(bus.value), code.eq(bus.code)]
                     with m.Elif(outside):
-                        m.d.sync += code.eq(Access.ADDRESS)
+                        m.d.sync += code.eq(AccessCode.ADDRESS)
                     m.next = "REPLY"
             with m.State("CODE"):
                 m.d.comb += [sender.data.eq(code), sender.last.eq(1), sender.valid.eq(1)]

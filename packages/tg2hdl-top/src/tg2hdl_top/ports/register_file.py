@@ -16,7 +16,7 @@ from tg2hdl_lower.memory.host import HostLoop, HostShape
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
 from tg2hdl_top.ports.held_word import HeldWord, spread
 from tg2hdl_top.ports.run_state import RunState
-from tg2hdl_top.register_map import MAGIC, REGISTERS, VERSION, Access, RegisterMap
+from tg2hdl_top.register_map import MAGIC, REGISTERS, VERSION, AccessCode, RegisterMap
 
 __all__ = ["BusSignature", "RegisterFile"]
 
@@ -37,7 +37,7 @@ class BusSignature(wiring.Signature):
     ready : In(1)
         The access is over; `value` and `code` are there in this cycle.
     value, code : In
-        The word read, and a code of `Access`.
+        The word read, and a code of `AccessCode`.
     """
 
     def __init__(self, address_bits: int, *, has_strobes: bool = False) -> None:
@@ -155,11 +155,11 @@ class RegisterFile(wiring.Component):
                     m.next = "DECODE"
                     m.d.sync += state.stalls.eq(state.stalls + 1)
                 else:
-                    answer(Access.BUSY)
+                    answer(AccessCode.BUSY)
             with m.Elif(write & writable):
                 follows = write_open & (address == write_at)
                 with m.If(~begins & ~((follows | held.valid) if held else follows)):
-                    answer(Access.ORDER)
+                    answer(AccessCode.ORDER)
                 with m.Else():
                     with m.If(begins):
                         m.d.comb += [w.restart.eq(hit[n]) for n, w in writers.items()]
@@ -167,7 +167,7 @@ class RegisterFile(wiring.Component):
                     m.d.sync += [piece.eq(0), write_at.eq(address + 4), write_open.eq(1)]
                     if held:
                         held.take(m, address, hit, data, bus.strobes)
-                        answer(Access.OK)
+                        answer(AccessCode.OK)
                     else:
                         m.next = "PUT"
             with m.Elif(write):
@@ -177,12 +177,12 @@ class RegisterFile(wiring.Component):
             with m.Elif(readable):
                 kept = _any(hit[n] for n, w in enumerate(windows) if w.buffer.is_state)
                 with m.If(~state.result & ~kept):
-                    answer(Access.EARLY)
+                    answer(AccessCode.EARLY)
                 if held:
                     with m.Elif(again & (address + 4 == read_at)):
                         m.next = "TAKEN"
                 with m.Elif(~begins & ~(read_open & (address == read_at))):
-                    answer(Access.ORDER)
+                    answer(AccessCode.ORDER)
                 with m.Else():
                     with m.If(begins):
                         m.d.comb += [r.restart.eq(hit[n]) for n, r in readers.items()]
@@ -191,7 +191,7 @@ class RegisterFile(wiring.Component):
             with m.Elif(known):
                 m.next = "READ"
             with m.Else():
-                answer(Access.ADDRESS)
+                answer(AccessCode.ADDRESS)
 
         m.d.sync += [bus.ready.eq(0), bus.value.eq(0)]
         with m.FSM():
@@ -206,7 +206,7 @@ class RegisterFile(wiring.Component):
                         m.d.sync += piece.eq(0)
                         m.next = "PUT"
                     with m.Elif(write & ~bus.strobes.any()):
-                        answer(Access.OK)
+                        answer(AccessCode.OK)
                     with m.Else():
                         decode()
                 else:
@@ -220,13 +220,13 @@ class RegisterFile(wiring.Component):
                         m.d.sync += held.valid.eq(0)
                         m.next = "DECODE"
                     else:
-                        answer(Access.OK)
+                        answer(AccessCode.OK)
                         m.next = "IDLE"
                 with m.If(put & put_last):
                     m.d.sync += [state.partial.eq(state.partial & ~put_hit), write_open.eq(0)]
                 with m.If(~whole):
                     m.d.sync += write_open.eq(0)
-                    state.refuse(m, Access.ORDER)
+                    state.refuse(m, AccessCode.ORDER)
             with m.State("TAKE"):
                 m.d.comb += take.eq(got_valid & ((size != 3) | half))
                 with m.If(got_valid):
@@ -248,7 +248,7 @@ class RegisterFile(wiring.Component):
                 with m.State(end):
                     if end == "TAKEN":
                         m.d.sync += again.eq(1)
-                    answer(Access.OK)
+                    answer(AccessCode.OK)
                     m.d.sync += bus.value.eq(read)
                     m.next = "IDLE"
         with m.If(self.design.done):
@@ -337,15 +337,15 @@ class RegisterFile(wiring.Component):
         with m.Elif(address == self._places["LIMIT"]):
             limit = word(self._limit)
             with m.If((limit == 0) | (limit > loop.most)):
-                answer(Access.RANGE)
+                answer(AccessCode.RANGE)
             with m.Else():
                 m.d.sync += self._limit.eq(limit)
-                answer(Access.OK)
+                answer(AccessCode.OK)
         held = {"STOPS": control.stops, "STOP": stop[:32], "STOP_HIGH": stop[32:]}
         for name, register in held.items():
             with m.Elif(address == self._places[name]):
                 m.d.sync += register.eq(word(register)) if len(register) else []
-                answer(Access.OK)
+                answer(AccessCode.OK)
 
     def _write_register(
         self, m: Module, address: Value, data: Value, state: RunState, answer: Callable[..., None]
@@ -363,37 +363,37 @@ class RegisterFile(wiring.Component):
 
         with m.If(self._starts(address)):
             with m.If(state.partial.any()):
-                answer(Access.INCOMPLETE)
+                answer(AccessCode.INCOMPLETE)
             with m.Elif(stale):
-                answer(Access.STALE)
+                answer(AccessCode.STALE)
             with m.Else():
                 m.d.comb += state.starting.eq(1)
                 if self._serves.loop is not None:
                     m.d.sync += self._generates.eq(address == places["GENERATE"])
-                answer(Access.OK)
+                answer(AccessCode.OK)
         with m.Elif(address == places["ERROR"]):
-            answer(Access.OK)
+            answer(AccessCode.OK)
             m.d.sync += state.error.eq(0)
         if self._has_bus:
             with m.Elif(address == places["IRQ_ENABLE"]):
-                answer(Access.OK)
+                answer(AccessCode.OK)
                 m.d.sync += state.enabled.eq((state.enabled & ~written) | (data & written))
             with m.Elif(address == places["IRQ_PENDING"]):
-                answer(Access.OK)
+                answer(AccessCode.OK)
                 m.d.sync += state.pending.eq(state.pending & ~(data & written))
         for variable in self._serves.variables:
             with m.Elif(address == places[f"VARIABLE_{variable.name}"]):
                 held = getattr(self.design.variables, variable.name)
                 given = word(held).as_signed() if held.shape().signed else word(held)
                 with m.If((given < variable.low) | (given > variable.high)):
-                    answer(Access.RANGE)
+                    answer(AccessCode.RANGE)
                 with m.Else():
                     m.d.sync += held.eq(word(held))
-                    answer(Access.OK)
+                    answer(AccessCode.OK)
         if self._serves.loop is not None:
             self._write_loop(m, self._serves.loop, address, word, answer)
         with m.Else():
-            answer(Access.ADDRESS)
+            answer(AccessCode.ADDRESS)
 
     def _read_register(self, m: Module, state: RunState) -> tuple[Value, Value]:
         """Whether the address of the bus has a value outside of windows, a cycle later; and the value, after two."""

@@ -7,7 +7,7 @@ from typing import Any
 from amaranth import Cat, Const, Module, Signal, Value
 
 from tg2hdl_lower.memory.host import HostShape
-from tg2hdl_top.register_map import Access
+from tg2hdl_top.register_map import AccessCode
 
 __all__ = ["RunState"]
 
@@ -68,9 +68,9 @@ class RunState:
         ----------
         m : Module
         code : int
-            Of `Access`; OK keeps nothing.
+            Of `AccessCode`; OK keeps nothing.
         """
-        if code != Access.OK:
+        if code != AccessCode.OK:
             m.d.sync += self.pending[1].eq(1)
             with m.If(self.error == 0):
                 m.d.sync += self.error.eq(code)

@@ -12,7 +12,7 @@ from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_top.ports.base import HostPort
 from tg2hdl_top.ports.map_driver import BusDriver
 from tg2hdl_top.ports.register_file import RegisterFile
-from tg2hdl_top.register_map import Access, RegisterMap
+from tg2hdl_top.register_map import AccessCode, RegisterMap
 
 __all__ = ["WishboneDriver", "WishboneErrorPort", "WishbonePort"]
 
@@ -67,7 +67,7 @@ class WishbonePort(HostPort):
             with m.State("ACCESS"):  # it ends even if the master gives up
                 m.d.comb += bus.valid.eq(1)
                 with m.If(bus.ready):
-                    failed = (bus.code != Access.OK) if self.reports_errors else Const(0)
+                    failed = (bus.code != AccessCode.OK) if self.reports_errors else Const(0)
                     asked = wb.cyc & wb.stb
                     m.d.sync += [
                         wb.dat_r.eq(bus.value),

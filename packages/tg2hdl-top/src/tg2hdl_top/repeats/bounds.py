@@ -50,7 +50,7 @@ def with_both_bounds(
         for number, node in found.nodes.items()
     }
     reached = IRConst(largest, dtype)
-    bound_now = Rewriter(_Unfolded(reached))
+    bound_now = Rewriter(_KeptBounds(reached))
     bound_now.memo |= dict.fromkeys(found.kernel.variables, reached)
     # The kernel that is planned, not the usual one, so that validation compares it with its source.
     planned = replace(found.kernel, loop_tree=bound_now.loop(found.kernel.loop_tree), variables=())
@@ -59,7 +59,7 @@ def with_both_bounds(
     return replace(found, kernel=planned, nodes=nodes, leaves=leaves, notes=usual.notes, source=None)
 
 
-class _Unfolded(Folder):
+class _KeptBounds(Folder):
     """Keeps the comparisons with a bound: the plan has them."""
 
     def __init__(self, bound: IRConst) -> None:

@@ -15,7 +15,7 @@ from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cyc
 from tg2hdl_lower.lanes.candidates import executed_products
 from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.search.form import Choice, Form, called, rewritten
+from tg2hdl_top.search.form import Form, KernelChoice, called, rewritten
 from tg2hdl_top.search.measure import overlapped_cost, planned_cost, step_cycles
 from tg2hdl_top.search.sums import with_partial_sums
 
@@ -39,7 +39,7 @@ def with_cut_kernels(form: Form, options: CompileOptions) -> Form:
     if not options.chooses_lanes:
         return form
 
-    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+    def choose(program: ProgramIR, call: KernelCall) -> KernelChoice:
         return _cut_kernel(program, call, options)
 
     return rewritten(form, "choose-cuts", choose, prefix="sums", again=True)
@@ -59,23 +59,25 @@ def with_cut_products(form: Form, options: CompileOptions) -> Form:
     if not options.chooses_lanes or not options.share_multipliers or (options.budget or 1) < 2:
         return form
 
-    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+    def choose(program: ProgramIR, call: KernelCall) -> KernelChoice:
         return _cut_products(program, call, options)
 
     return rewritten(form, "choose-product-cuts", choose, prefix="factors")
 
 
-def _cut_kernel(program: ProgramIR, call: KernelCall, options: CompileOptions) -> Choice:
+def _cut_kernel(program: ProgramIR, call: KernelCall, options: CompileOptions) -> KernelChoice:
     """The cut with the fewest cycles, if they are few enough; the kernel is planned separately."""
     kernel = call.kernel
     # Of equal cuts the innermost is taken.
     places = [] if call.host_variables else list(cut_places(kernel))[::-1]
     if not places:
-        return Choice((kernel,))
+        return KernelChoice((kernel,))
     alone = replace(program, calls=(call,))
     if _is_busy(alone, options):
         why = "its integer sums keep the multipliers so busy that no cut saves enough"
-        return Choice((kernel,), Decision("cut-kernel", kernel.name, (Alternative("one kernel"),), 0, why))
+        return KernelChoice(
+            (kernel,), Decision("cut-kernel", kernel.name, (Alternative("one kernel"),), 0, why)
+        )
     whole = _cycles(alone, options)
     limit = None if whole is None else most_cycles("another kernel", whole.cycles, options.prefer)
 
@@ -99,22 +101,22 @@ def _cut_kernel(program: ProgramIR, call: KernelCall, options: CompileOptions) -
     made, decision = decide(
         "cut-kernel", kernel.name, "another kernel", before, trials(), prefer=options.prefer
     )
-    return Choice(made or (kernel,), decision)
+    return KernelChoice(made or (kernel,), decision)
 
 
-def _cut_products(program: ProgramIR, call: KernelCall, options: CompileOptions) -> Choice:
+def _cut_products(program: ProgramIR, call: KernelCall, options: CompileOptions) -> KernelChoice:
     """The cut with the fewest cycles, if they are few enough, and not more without overlap either."""
     kernel = call.kernel
     places = [] if call.host_variables else list(product_cuts(kernel))
     whole = overlapped_cost(replace(program, calls=(call,)), options) if places else None
     if whole is None:
-        return Choice((kernel,))
+        return KernelChoice((kernel,))
     alone, cost = whole
     before = Alternative("one kernel", replace(cost, cycles=alone))
     most = most_cycles("another kernel", alone, options.prefer)
     if executed_products(kernel) > most * (options.multipliers or 1):
         why = "its products keep the multipliers so busy that no cut saves enough"
-        return Choice((kernel,), Decision("cut-products", kernel.name, (before,), 0, why))
+        return KernelChoice((kernel,), Decision("cut-products", kernel.name, (before,), 0, why))
 
     def trials() -> Iterator[_Trial]:
         for number, place in enumerate(places, 1):
@@ -131,7 +133,7 @@ def _cut_products(program: ProgramIR, call: KernelCall, options: CompileOptions)
     made, decision = decide(
         "cut-products", kernel.name, "another kernel", before, trials(), prefer=options.prefer
     )
-    return Choice(made or (kernel,), decision)
+    return KernelChoice(made or (kernel,), decision)
 
 
 def _parts(

@@ -11,7 +11,7 @@ from tg2hdl_ir.passes.instrument import applied
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.decisions import Decision
 
-__all__ = ["Choice", "Decide", "Form", "called", "rewritten"]
+__all__ = ["Decide", "Form", "KernelChoice", "called", "rewritten"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +30,14 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelChoice:
     """The kernels that take the place of one, and the decision; no decision where nothing could be chosen."""
 
     kernels: tuple[KernelIR, ...]
     decision: Decision | None = None
 
 
-Decide: TypeAlias = Callable[[ProgramIR, KernelCall], Choice]
+Decide: TypeAlias = Callable[[ProgramIR, KernelCall], KernelChoice]
 
 
 def called(
@@ -79,7 +79,7 @@ def rewritten(
     name : str
         Of the rewrite, for those who watch the passes.
     decide : callable
-        ``(program, call) -> Choice``; the program has the buffers that were added so far.
+        ``(program, call) -> KernelChoice``; the program has the buffers that were added so far.
     prefix : str
         Of the names of buffers between kernels.
     key : callable
@@ -90,7 +90,7 @@ def rewritten(
     program = form.program
     buffers, calls, trail = list(program.buffers), [], list(form.trail)
     pending = list(reversed(program.calls))
-    chosen: dict[Hashable, Choice] = {}
+    chosen: dict[Hashable, KernelChoice] = {}
     while pending:
         call = pending.pop()
         known = key(call)

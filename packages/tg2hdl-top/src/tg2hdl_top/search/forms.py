@@ -17,7 +17,7 @@ from tg2hdl_lower.decisions import Alternative, Cost, decide
 from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.cuts import with_cut_kernels
-from tg2hdl_top.search.form import Choice, Form, called, rewritten
+from tg2hdl_top.search.form import Form, KernelChoice, called, rewritten
 from tg2hdl_top.search.measure import planned_cost
 
 __all__ = ["forms_with_fewer_products", "with_best_forms", "with_merged_branches", "with_producers"]
@@ -57,7 +57,7 @@ def _with_stage(stage: str, form: Form, prefix: str, options: CompileOptions) ->
     if not options.chooses_lanes:
         return form
 
-    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+    def choose(program: ProgramIR, call: KernelCall) -> KernelChoice:
         return _fewest(program, call, _named(stage, call.kernel), True, options)
 
     return rewritten(form, f"choose-{stage}", choose, prefix=prefix)
@@ -84,7 +84,7 @@ def with_best_forms(form: Form, options: CompileOptions) -> Form:
     def fixed(call: KernelCall) -> dict[int, int]:
         return {slot: number for slot, number in call.slots.items() if number in constant}
 
-    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+    def choose(program: ProgramIR, call: KernelCall) -> KernelChoice:
         return _best_form(program, call, fixed(call), options)
 
     return rewritten(
@@ -94,7 +94,7 @@ def with_best_forms(form: Form, options: CompileOptions) -> Form:
 
 def _best_form(
     program: ProgramIR, call: KernelCall, fixed: dict[int, int], options: CompileOptions
-) -> Choice:
+) -> KernelChoice:
     """The kernels of another form where that takes fewer cycles; the kernel itself otherwise."""
     kernel = call.kernel
     buffers = {slot: program.buffers[number] for slot, number in fixed.items()}
@@ -120,11 +120,11 @@ def _fewest(
     named: _Named,
     cuts: bool,
     options: CompileOptions,
-) -> Choice:
+) -> KernelChoice:
     """The form of a kernel with the fewest cycles, by the name of its rewrite; `cuts` are tried in each."""
     kernel = call.kernel
     if not named:
-        return Choice((kernel,))
+        return KernelChoice((kernel,))
 
     def cost(kernels: tuple[KernelIR, ...]) -> Cost | None:
         buffers = list(program.buffers)
@@ -147,7 +147,7 @@ def _fewest(
         trials(),
         prefer=options.prefer,
     )
-    return Choice(taken or (kernel,), decision)
+    return KernelChoice(taken or (kernel,), decision)
 
 
 def _other_forms(kernel: KernelIR, fixed: Mapping[int, ProgramBuffer], options: CompileOptions) -> _Named:

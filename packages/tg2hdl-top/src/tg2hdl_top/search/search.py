@@ -23,7 +23,7 @@ from tg2hdl_top.external.tiles import find_tile_repeats
 from tg2hdl_top.lane_choice import LaneChooser
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.placement import Placed, place, place_cores, place_program
+from tg2hdl_top.placement import PlacedProgram, place, place_cores, place_program
 from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
 from tg2hdl_top.roles import buffer_roles
@@ -291,7 +291,7 @@ def _arranged(program: ProgramIR, options: CompileOptions, plans: Sequence[Hardw
     return sequencer.arrange(options.schedule, plans, memories, sharing_of(plans, options))
 
 
-def _ordered(program: ProgramIR, options: CompileOptions, placed: Placed) -> list[HardwarePlan]:
+def _ordered(program: ProgramIR, options: CompileOptions, placed: PlacedProgram) -> list[HardwarePlan]:
     """Planned kernels, in the orders of steps that suit their sequencer."""
     sequencer = sequencer_named(options.schedule)
 

@@ -8,7 +8,7 @@ from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.search.form import Choice, Form, rewritten
+from tg2hdl_top.search.form import Form, KernelChoice, rewritten
 
 __all__ = ["with_bias_first", "with_partial_sums"]
 
@@ -28,11 +28,11 @@ def with_partial_sums(form: Form, options: CompileOptions) -> Form:
     if options.float_order == "strict":
         return form
 
-    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+    def choose(program: ProgramIR, call: KernelCall) -> KernelChoice:
         kernel, found = call.kernel, find_sum(call.kernel)
         turns = recurrence_latency(kernel, options) + 1
         if found is None or found.results >= turns:
-            return Choice((kernel,))
+            return KernelChoice((kernel,))
         lanes = options.multipliers or 1
         parts = _parts(found, turns)
         note = "estimated"
@@ -41,7 +41,7 @@ def with_partial_sums(form: Form, options: CompileOptions) -> Form:
         taken, decision = decide(
             "split-sum", kernel.name, "partial sums", before, [(after, parts)], prefer=options.prefer
         )
-        return Choice((kernel,) if taken is None else split_sum(kernel, found, taken)[:2], decision)
+        return KernelChoice((kernel,) if taken is None else split_sum(kernel, found, taken)[:2], decision)
 
     return rewritten(form, "choose-partial-sums", choose, prefix="parts")
 
@@ -69,10 +69,10 @@ def with_bias_first(form: Form, options: CompileOptions) -> Form:
     if options.float_order == "strict":
         return form
 
-    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+    def choose(program: ProgramIR, call: KernelCall) -> KernelChoice:
         made = start_at_bias(call.kernel)
         if made is call.kernel:
-            return Choice((made,))
+            return KernelChoice((made,))
         name = call.kernel.name
         decision = Decision(
             "start-at-bias",
@@ -81,6 +81,6 @@ def with_bias_first(form: Form, options: CompileOptions) -> Form:
             1,
             "the design takes fewer cycles; see the decision about the program",
         )
-        return Choice((made,), decision)
+        return KernelChoice((made,), decision)
 
     return rewritten(form, "choose-bias", choose)

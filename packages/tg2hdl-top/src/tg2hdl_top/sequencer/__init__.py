@@ -10,7 +10,7 @@ from tg2hdl_top.sequencer.base import (
     Timeline,
     sequencer_named,
 )
-from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, Window
+from tg2hdl_top.sequencer.plan import SequencerPlan, SharedWindow, Sharing
 
 __all__ = [
     "Arrangement",
@@ -18,8 +18,8 @@ __all__ = [
     "Sequencer",
     "SequencerComponent",
     "SequencerPlan",
+    "SharedWindow",
     "Sharing",
     "Timeline",
-    "Window",
     "sequencer_named",
 ]

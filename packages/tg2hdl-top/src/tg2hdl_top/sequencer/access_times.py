@@ -26,7 +26,7 @@ __all__ = [
     "MOST_CASES",
     "NEVER",
     "AccessTimes",
-    "Interval",
+    "CycleRange",
     "WordTimes",
     "access_times",
     "bounds_of",
@@ -45,21 +45,21 @@ MOST_CASES = 1 << 10
 _Array = npt.NDArray[Any]
 
 
-class Interval(NamedTuple):
+class CycleRange(NamedTuple):
     """First and last cycle of something."""
 
     first: int
     last: int
 
-    def with_both(self, other: Interval) -> Interval:
+    def with_both(self, other: CycleRange) -> CycleRange:
         """The least interval that contains this one and another."""
-        return Interval(min(self.first, other.first), max(self.last, other.last))
+        return CycleRange(min(self.first, other.first), max(self.last, other.last))
 
-    def after(self, start: int) -> Interval:
+    def after(self, start: int) -> CycleRange:
         """The same for a kernel that starts in this cycle."""
-        return Interval(self.first + start, self.last + start)
+        return CycleRange(self.first + start, self.last + start)
 
-    def meets(self, other: Interval) -> bool:
+    def meets(self, other: CycleRange) -> bool:
         """Whether there is a cycle in both."""
         return self.first <= other.last and other.first <= self.last
 
@@ -142,29 +142,29 @@ class AccessTimes:
         From the start pulse to the done pulse.
     reads, writes : dict of int to WordTimes
         By buffer.
-    read_ports : dict of (buffer, port) to Interval
+    read_ports : dict of (buffer, port) to CycleRange
         From the first to the last address at a port; for a word that no register keeps, the whole run.
-    write_ports : dict of int to Interval
-    shared : dict of str to Interval
+    write_ports : dict of int to CycleRange
+    shared : dict of str to CycleRange
         From the first to the last operand, by pools of multipliers and of arithmetic units that kernels share.
     """
 
     cycles: int
     reads: dict[int, WordTimes] = field(default_factory=dict)
     writes: dict[int, WordTimes] = field(default_factory=dict)
-    read_ports: dict[tuple[int, int], Interval] = field(default_factory=dict)
-    write_ports: dict[int, Interval] = field(default_factory=dict)
-    shared: dict[str, Interval] = field(default_factory=dict)
+    read_ports: dict[tuple[int, int], CycleRange] = field(default_factory=dict)
+    write_ports: dict[int, CycleRange] = field(default_factory=dict)
+    shared: dict[str, CycleRange] = field(default_factory=dict)
 
 
 def access_times(
-    plan: HardwarePlan, sampled: Mapping[int, Interval], variables: Mapping[str, int] | None = None
+    plan: HardwarePlan, sampled: Mapping[int, CycleRange], variables: Mapping[str, int] | None = None
 ) -> AccessTimes:
     """Go through all steps of a kernel.
 
     Parameters
     ----------
-    sampled : mapping of int to Interval
+    sampled : mapping of int to CycleRange
         Cycles from an address at the memory of a buffer until the memory takes the word; see `MemoryKind.sampled`.
     variables : mapping of str to int, optional
         Values of the run-time variables of its loop bounds.
@@ -174,7 +174,7 @@ def access_times(
 
 class _Enumeration:
     def __init__(
-        self, plan: HardwarePlan, sampled: Mapping[int, Interval], variables: dict[str, int]
+        self, plan: HardwarePlan, sampled: Mapping[int, CycleRange], variables: dict[str, int]
     ) -> None:
         self.plan = plan
         self.sampled = sampled
@@ -184,9 +184,9 @@ class _Enumeration:
         stores = {store.buffer for store in plan.live() if isinstance(store, Store)}
         self.reads = {b: WordTimes.none(words[b]) for b in sorted(loads)}
         self.writes = {b: WordTimes.none(words[b]) for b in sorted(stores)}
-        self.ports: dict[tuple[int, int], Interval] = {}
-        self.write_ports: dict[int, Interval] = {}
-        self.shared: dict[str, Interval] = {}
+        self.ports: dict[tuple[int, int], CycleRange] = {}
+        self.write_ports: dict[int, CycleRange] = {}
+        self.shared: dict[str, CycleRange] = {}
 
     def run(self) -> AccessTimes:
         for leaf in self.plan.leaves:
@@ -195,7 +195,7 @@ class _Enumeration:
         for load in self._run_constant_loads():
             port = load.buffer, self.plan.placement(load.number).port
             self.ports[port] = _joined(
-                self.ports.get(port), Interval(0, self.plan.cycles(self.variables) - 1)
+                self.ports.get(port), CycleRange(0, self.plan.cycles(self.variables) - 1)
             )
             self._used_all_along(load)
         return AccessTimes(
@@ -210,7 +210,7 @@ class _Enumeration:
     def _leaf(self, leaf: LeafPlan, steps: StepValues) -> None:
         plan = self.plan
         began = _FIRST_STEP + steps.steps * plan.ii
-        span = Interval(int(began[0]), int(began[-1]))
+        span = CycleRange(int(began[0]), int(began[-1]))
         for node in (plan.nodes[n] for n in leaf.nodes):
             at = plan.placement(node.number)
             match node:
@@ -224,12 +224,12 @@ class _Enumeration:
                 case SharedUnitOp():
                     pool = plan.shared_units[at.port].pool
                     operands = span.after(at.issue)
-                    busy = Interval(operands.first, operands.last + node.unit.ii - 1)
+                    busy = CycleRange(operands.first, operands.last + node.unit.ii - 1)
                     self.shared[pool] = _joined(self.shared.get(pool), busy)
 
     def _load(self, node: Load, steps: StepValues, times: _Array) -> None:
         port = node.buffer, self.plan.placement(node.number).port
-        span = Interval(int(times[0]), int(times[-1]))
+        span = CycleRange(int(times[0]), int(times[-1]))
         self.ports[port] = _joined(self.ports.get(port), span)
         early, late = self.sampled[node.buffer]
         address, found = steps.of(node.address), self.reads[node.buffer]
@@ -248,7 +248,7 @@ class _Enumeration:
         if not enabled.any():
             return
         times = times[enabled]
-        span = Interval(int(times[0]), int(times[-1]))
+        span = CycleRange(int(times[0]), int(times[-1]))
         self.write_ports[node.buffer] = _joined(self.write_ports.get(node.buffer), span)
         address, found = steps.of(node.address), self.writes[node.buffer]
         if address is None:
@@ -267,7 +267,7 @@ class _Enumeration:
         for use in self._uses(load.number, {load.number}):
             self.reads[load.buffer].add_all(use.first - latency + early, use.last - latency + late)
 
-    def _uses(self, number: int, seen: set[int]) -> Iterable[Interval]:
+    def _uses(self, number: int, seen: set[int]) -> Iterable[CycleRange]:
         plan = self.plan
         for user in plan.live():
             if number not in _operands(user) or user.number in seen:
@@ -277,8 +277,10 @@ class _Enumeration:
                 continue
             at = plan.placement(user.number)
             used = at.stage if user.takes_operands_late else at.issue
-            steps = Interval(_FIRST_STEP, _FIRST_STEP + (plan.steps(self.variables) - 1) * plan.ii)
-            yield Interval(0, plan.cycles(self.variables)) if isinstance(user, Replay) else steps.after(used)
+            steps = CycleRange(_FIRST_STEP, _FIRST_STEP + (plan.steps(self.variables) - 1) * plan.ii)
+            yield (
+                CycleRange(0, plan.cycles(self.variables)) if isinstance(user, Replay) else steps.after(used)
+            )
 
 
 def _operands(node: Node) -> tuple[int, ...]:
@@ -287,5 +289,5 @@ def _operands(node: Node) -> tuple[int, ...]:
     return node.operands
 
 
-def _joined(before: Interval | None, more: Interval) -> Interval:
+def _joined(before: CycleRange | None, more: CycleRange) -> CycleRange:
     return more if before is None else before.with_both(more)

@@ -15,7 +15,7 @@ from tg2hdl_top.sequencer.base import Timeline, sequencer_named
 from tg2hdl_top.sequencer.ledgers import row_ledgers
 from tg2hdl_top.sequencer.offsets import Use, least_distance, meet, times_by_kernel
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, read_use, write_use
-from tg2hdl_top.sequencer.rings import Pair, holds
+from tg2hdl_top.sequencer.rings import KernelPair, holds
 
 __all__ = ["check_timeline"]
 
@@ -130,7 +130,7 @@ def _hazard(
             if earlier not in times or later not in times:
                 continue
             start = timeline.starts[earlier] + least_distance(times[earlier], other, times[later], buffer)
-            pair = Pair(times[earlier], times[later], timeline.starts[later] - timeline.starts[earlier])
+            pair = KernelPair(times[earlier], times[later], timeline.starts[later] - timeline.starts[earlier])
             if memory.ring and later == earlier + 1 and buffer in pair.second.reads:
                 if not holds(memory, memory, pair, other, buffer):
                     return later, f"buffer {memory.name!r} then needs more than {memory.ring} words"

@@ -18,7 +18,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes, cases_of
 from tg2hdl_top.sequencer.offsets import least_distance, times_of
 from tg2hdl_top.sequencer.plan import Sharing
-from tg2hdl_top.sequencer.rings import ROUNDS, Pair, with_rings
+from tg2hdl_top.sequencer.rings import ROUNDS, KernelPair, with_rings
 
 __all__ = ["Followers", "find_followers"]
 
@@ -109,7 +109,7 @@ def _found(
     cores: list[int],
     arrays: Mapping[str, str],
 ) -> Followers:
-    found, pairs = Followers({}, memories), dict[int, Pair]()
+    found, pairs = Followers({}, memories), dict[int, KernelPair]()
     for number, plan in enumerate(plans):
         if plan.follows and number - 1 not in found.delays and not plans[number - 1].kernel.variables:
             pair = _Pair(number, plans, found.memories, arrays, cores.count(cores[number]) == 1)
@@ -117,7 +117,7 @@ def _found(
             delay = pair.delay(*times, sharing)
             if delay is not None:
                 found.delays[number] = delay
-                pairs[number] = Pair(*times, delay)
+                pairs[number] = KernelPair(*times, delay)
                 found.memories[:] = [pair.changed.get(n, memory) for n, memory in enumerate(found.memories)]
     apart = [at for at, memory in enumerate(found.memories) if memory.name not in arrays]
     if pairs:

@@ -15,7 +15,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.sequencer.access_times import (
     NEVER,
     AccessTimes,
-    Interval,
+    CycleRange,
     WordTimes,
     access_times,
     bounds_of,
@@ -48,7 +48,7 @@ class Use:
 
     kernel: int
     name: str
-    interval: Interval
+    interval: CycleRange
 
 
 @dataclass
@@ -94,15 +94,17 @@ def times_by_kernel(
     variables : mapping of str to int, optional
         Values by name.
     """
-    sampled: list[dict[int, Interval]] = [{} for _ in plans]
+    sampled: list[dict[int, CycleRange]] = [{} for _ in plans]
     for memory in memories:
-        cycles = Interval(*kind_named(memory.kind).sampled(memory))
+        cycles = CycleRange(*kind_named(memory.kind).sampled(memory))
         for kernel, buffer in memory.slots:
             sampled[kernel][buffer] = cycles
     return {kernel: _times_of(plans[kernel], sampled[kernel], variables or {}) for kernel in kernels}
 
 
-def _times_of(plan: HardwarePlan, sampled: dict[int, Interval], variables: Mapping[str, int]) -> AccessTimes:
+def _times_of(
+    plan: HardwarePlan, sampled: dict[int, CycleRange], variables: Mapping[str, int]
+) -> AccessTimes:
     """Times of a plan, kept while its program is planned: every trial of another kernel needs them again."""
     used = {v.name: variables[v.name] for v in plan.kernel.variables if v.name in variables}
     bounds = bounds_of(plan, used)
@@ -143,13 +145,13 @@ def smallest_offsets(
     NoRoomError
         When the interval has no free place.
     """
-    search = _Search(times, list(memories), sharing, family, interval)
+    search = _OffsetSearch(times, list(memories), sharing, family, interval)
     for kernel in range(len(times)):
         search.place(kernel)
     return search.found()
 
 
-class _Search:
+class _OffsetSearch:
     def __init__(
         self,
         times: Sequence[AccessTimes],
@@ -282,12 +284,12 @@ class _Search:
                 return NEVER
 
 
-def meet(one: Interval, other: Interval, interval: int | None) -> bool:
+def meet(one: CycleRange, other: CycleRange, interval: int | None) -> bool:
     """Whether two uses share a cycle; with runs that follow each other after `interval` cycles, in any of them.
 
     Parameters
     ----------
-    one, other : Interval
+    one, other : CycleRange
         In cycles, both ends included.
     interval : int or None
         Cycles from one run to the next; None for a single run.

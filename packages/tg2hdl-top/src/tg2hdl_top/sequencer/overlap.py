@@ -17,8 +17,8 @@ from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline
 from tg2hdl_top.sequencer.offsets import Offsets, smallest_offsets, times_of
 from tg2hdl_top.sequencer.orders import best_orders
-from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, Window
-from tg2hdl_top.sequencer.rings import ROUNDS, Pair, with_rings
+from tg2hdl_top.sequencer.plan import SequencerPlan, SharedWindow, Sharing
+from tg2hdl_top.sequencer.rings import ROUNDS, KernelPair, with_rings
 
 __all__ = ["OverlapSequencer", "windows_of"]
 
@@ -43,7 +43,7 @@ class OverlapSequencer(Sequencer):
             times = times_of(plans, memories)
             found = smallest_offsets(times, memories, sharing, family)
             pairs = {
-                n: Pair(times[n - 1], times[n], found.starts[n] - found.starts[n - 1])
+                n: KernelPair(times[n - 1], times[n], found.starts[n] - found.starts[n - 1])
                 for n, each in enumerate(plans)
                 if each.follows
             }
@@ -91,7 +91,7 @@ def _why_serial(plans: Sequence[HardwarePlan]) -> str:
     return f"{steps:,} steps are more than {MAX_STEPS:,}" if steps > MAX_STEPS else ""
 
 
-def windows_of(found: Offsets, runs: Sequence[tuple[int, int]], sharing: Sharing) -> tuple[Window, ...]:
+def windows_of(found: Offsets, runs: Sequence[tuple[int, int]], sharing: Sharing) -> tuple[SharedWindow, ...]:
     """Windows of all hardware that kernels share while they run at the same time.
 
     Parameters
@@ -99,7 +99,7 @@ def windows_of(found: Offsets, runs: Sequence[tuple[int, int]], sharing: Sharing
     runs : sequence of (int, int)
         Start and end of each kernel.
     """
-    windows: list[Window] = []
+    windows: list[SharedWindow] = []
     for name in dict.fromkeys(use.name for use in found.uses):
         users = [use for use in found.uses if use.name == name]
         busy = [runs[use.kernel] for use in users]
@@ -107,7 +107,8 @@ def windows_of(found: Offsets, runs: Sequence[tuple[int, int]], sharing: Sharing
             continue
         lead = HeldOperands.LEAD if sharing.held_operands and name == PRODUCTS else 0
         windows += [
-            Window(use.kernel, name, use.interval.first - lead, use.interval.last - lead) for use in users
+            SharedWindow(use.kernel, name, use.interval.first - lead, use.interval.last - lead)
+            for use in users
         ]
     return tuple(windows)
 

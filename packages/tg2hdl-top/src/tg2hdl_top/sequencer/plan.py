@@ -10,7 +10,7 @@ from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.plan.resources import UNITS
 from tg2hdl_top.sequencer.ledgers import Ledger
 
-__all__ = ["SequencerPlan", "Sharing", "Window", "read_use", "write_use"]
+__all__ = ["SequencerPlan", "SharedWindow", "Sharing", "read_use", "write_use"]
 
 _T = TypeVar("_T")
 
@@ -57,7 +57,7 @@ class Sharing:
 
 
 @dataclass(frozen=True)
-class Window:
+class SharedWindow:
     """When a kernel has shared hardware to itself while others run.
 
     Parameters
@@ -88,7 +88,7 @@ class SequencerPlan:
         Cycles from `start` to `done`; 0 where the kernels decide.
     interval : int
         Cycles from one run to the next one that may start while it runs; 0 where runs follow each other.
-    windows : tuple of Window
+    windows : tuple of SharedWindow
         Flags that select among kernels that run at the same time; all others are selected while they are busy.
     notes : tuple of str
         Remarks for a reader of the design.
@@ -104,7 +104,7 @@ class SequencerPlan:
     starts: tuple[int, ...] = ()
     latency: int = 0
     interval: int = 0
-    windows: tuple[Window, ...] = ()
+    windows: tuple[SharedWindow, ...] = ()
     notes: tuple[str, ...] = ()
     followers: tuple[tuple[int, int], ...] = ()
     rows: tuple[int, ...] = field(default=(), metadata=OPTIONAL)

@@ -11,13 +11,13 @@ from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 
-__all__ = ["ROUNDS", "Pair", "holds", "with_rings"]
+__all__ = ["ROUNDS", "KernelPair", "holds", "with_rings"]
 
 ROUNDS = 3
 """Times that starts and rings are found, since each depends on the other."""
 
 
-class Pair(NamedTuple):
+class KernelPair(NamedTuple):
     """Times of two kernels that run side by side, and the cycles from the start of one to that of the other."""
 
     first: AccessTimes
@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
 
 def with_rings(
-    memories: Sequence[MemoryPlan], pairs: Mapping[int, Pair], family: FamilyDef
+    memories: Sequence[MemoryPlan], pairs: Mapping[int, KernelPair], family: FamilyDef
 ) -> list[MemoryPlan]:
     """The memories; those between the kernels of a pair have as few words as suffice.
 
@@ -34,13 +34,13 @@ def with_rings(
     ----------
     memories : sequence of MemoryPlan
         None is a region of an array, unless no pair uses it.
-    pairs : mapping of int to Pair
+    pairs : mapping of int to KernelPair
         By number of the second kernel; the first one is that before it.
     """
     return [_ring(memory, pairs, family) for memory in memories]
 
 
-def _ring(memory: MemoryPlan, pairs: Mapping[int, Pair], family: FamilyDef) -> MemoryPlan:
+def _ring(memory: MemoryPlan, pairs: Mapping[int, KernelPair], family: FamilyDef) -> MemoryPlan:
     role, slots = memory.role, sorted(memory.slots)
     if (
         role.host_writes
@@ -64,7 +64,7 @@ def _ring(memory: MemoryPlan, pairs: Mapping[int, Pair], family: FamilyDef) -> M
     return with_ring(memory, 0, family) if memory.ring else memory
 
 
-def holds(ring: MemoryPlan, memory: MemoryPlan, pair: Pair, written: int, read: int) -> bool:
+def holds(ring: MemoryPlan, memory: MemoryPlan, pair: KernelPair, written: int, read: int) -> bool:
     """Whether each word stays in a ring until it is read.
 
     Parameters

@@ -36,18 +36,18 @@ class SerialSequencer(Sequencer):
 
     def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
         """A chain from `done` to `start`."""
-        return _Chain(kernels, dict(plan.followers))
+        return _SerialChain(kernels, dict(plan.followers))
 
     def run_component(self, order: Sequence[int], plan: SequencerPlan) -> RunSequencerComponent:
         """A counter of runs, and the core of each."""
-        return _Runs(order, dict(plan.followers))
+        return _SerialRuns(order, dict(plan.followers))
 
     def waiting_component(self, order: Sequence[int]) -> RunSequencerComponent:
         """The same, with a register that keeps a start which must wait."""
-        return _Runs(order, {}, waits=True)
+        return _SerialRuns(order, {}, waits=True)
 
 
-class _Runs(RunSequencerComponent):
+class _SerialRuns(RunSequencerComponent):
     def __init__(self, order: Sequence[int], delays: Mapping[int, int], *, waits: bool = False) -> None:
         super().__init__(order, waits=waits)
         self.delays = delays
@@ -104,7 +104,7 @@ class _Runs(RunSequencerComponent):
         return Mux(follows, count == delay, done)
 
 
-class _Chain(SequencerComponent):
+class _SerialChain(SequencerComponent):
     def __init__(self, kernels: int, delays: Mapping[int, int]) -> None:
         super().__init__(kernels)
         self.delays = delays

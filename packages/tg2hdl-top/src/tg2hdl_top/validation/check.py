@@ -26,7 +26,7 @@ from tg2hdl_top.validation.inputs import (
 )
 from tg2hdl_top.validation.planned import PlannedKernels, named_slots
 from tg2hdl_top.validation.record import Validation
-from tg2hdl_top.validation.states import State, rule_for, steps
+from tg2hdl_top.validation.states import KernelInputs, rule_for, steps
 
 __all__ = ["compared"]
 
@@ -55,11 +55,13 @@ def compared(program: ProgramIR, design: Design, options: CompileOptions, *, is_
     WrongResult
         For the first difference.
     """
-    return _Comparison(program, design, options, is_full, PlannedKernels(design, options, is_full)).run()
+    return _ProgramComparison(
+        program, design, options, is_full, PlannedKernels(design, options, is_full)
+    ).run()
 
 
 @dataclass
-class _Comparison:
+class _ProgramComparison:
     program: ProgramIR
     design: Design
     options: CompileOptions
@@ -192,7 +194,7 @@ class _Comparison:
         second = initial_contents(program, self._known(inputs))
         for number, (call, made) in enumerate(zip(reference.calls, program.calls, strict=True)):
             given, state = (
-                State(label, {s: contents[n] for s, n in one.slots.items()}, values | dict(one.values))
+                KernelInputs(label, {s: contents[n] for s, n in one.slots.items()}, values | dict(one.values))
                 for one, contents in ((call, first), (made, second))
             )
             read = call.first_reads()

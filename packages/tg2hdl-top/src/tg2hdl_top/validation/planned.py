@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.golden.kernel import TooMuchWork, Trace
+from tg2hdl_ir.golden.kernel import KernelTrace, TooMuchWork
 from tg2hdl_ir.golden.program import CallRun, initial_contents, run_calls
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import ProgramIR
@@ -22,7 +22,7 @@ from tg2hdl_top.validation.compare import Rule, WrongResult, difference
 from tg2hdl_top.validation.inputs import telling_inputs, variable_values
 from tg2hdl_top.validation.record import Validation
 from tg2hdl_top.validation.slices import few_iterations, iterations_at, places_kernel
-from tg2hdl_top.validation.states import State, rule_for
+from tg2hdl_top.validation.states import KernelInputs, rule_for
 
 __all__ = ["PlannedKernels", "PlannedProgram", "named_slots", "plans_compared"]
 
@@ -98,7 +98,7 @@ def plans_compared(design: PlannedProgram, kinds: Iterable[str], *, is_full: boo
                 for number, run in enumerate(run_calls(program, contents, values, **units)):
                     source, label = design.sources[number], f'"{kind}"'
                     if run.call.kernel is design.kernels[number].kernel:  # The program was made of plans.
-                        state = State(label, run.before, run.variables)
+                        state = KernelInputs(label, run.before, run.variables)
                         run = replace(run, results=state.run(source, options).results)
                     planned.compare(label, number, run)
             except WrongResult:
@@ -157,7 +157,7 @@ class PlannedKernels:
         if source is plan.kernel or not self._is_wanted(number):
             return
         state, rule, expected = (
-            State(label, run.before, run.variables),
+            KernelInputs(label, run.before, run.variables),
             rule_for(self.options, source),
             run.results,
         )
@@ -168,16 +168,18 @@ class PlannedKernels:
         how = self._compared(state, source, plan.kernel, expected, rule)
         self._note(number, how, before - self.left)
 
-    def sample(self, state: State, number: int, first: KernelIR, given: State) -> dict[int, Array]:
+    def sample(
+        self, state: KernelInputs, number: int, first: KernelIR, given: KernelInputs
+    ) -> dict[int, Array]:
         """Compare some elements that the kernel of a call writes with those of the one that it was made of.
 
         Parameters
         ----------
-        state : State
+        state : KernelInputs
             State before the planned kernel.
         first : KernelIR
             The one that it was made of.
-        given : State
+        given : KernelInputs
             State before that one.
 
         Returns
@@ -252,7 +254,7 @@ class PlannedKernels:
 
     def _compared(
         self,
-        state: State,
+        state: KernelInputs,
         source: KernelIR,
         planned: KernelIR,
         expected: Mapping[int, Array],
@@ -283,7 +285,7 @@ class PlannedKernels:
             raise WrongResult(what, state.inputs, (source,), (planned,), named_slots(state.contents))
         return how
 
-    def _same_places(self, state: State, source: KernelIR, planned: KernelIR) -> bool | None:
+    def _same_places(self, state: KernelInputs, source: KernelIR, planned: KernelIR) -> bool | None:
         """Whether two kernels write the same elements; None where that takes too long to know."""
         limit = MOST_WORK if self.is_full else self.left
         found = [places_kernel(kernel) for kernel in (source, planned)]
@@ -293,8 +295,12 @@ class PlannedKernels:
         return all(np.array_equal(places, two.written.get(slot, ())) for slot, places in one.written.items())
 
     def _within(
-        self, work: float, state: State, kernel: KernelIR, iterations: Mapping[int, Array] | None = None
-    ) -> Trace | None:
+        self,
+        work: float,
+        state: KernelInputs,
+        kernel: KernelIR,
+        iterations: Mapping[int, Array] | None = None,
+    ) -> KernelTrace | None:
         """Evaluate a kernel with so much work; None where it takes more."""
         try:
             trace = state.run(kernel, self.options, work, iterations)

@@ -27,7 +27,7 @@ from tg2hdl_top.validation.inputs import (
     variable_values,
 )
 from tg2hdl_top.validation.slices import few_iterations
-from tg2hdl_top.validation.states import State, rule_for
+from tg2hdl_top.validation.states import KernelInputs, rule_for
 
 __all__ = ["OutOfTime", "RewriteCheck"]
 
@@ -78,7 +78,7 @@ class RewriteCheck:
         self.program = program
         self.options = options
         self.end = time.monotonic() + seconds
-        self.states: WeakKeyDictionary[KernelIR, list[State]] = WeakKeyDictionary()
+        self.states: WeakKeyDictionary[KernelIR, list[KernelInputs]] = WeakKeyDictionary()
         self.known: WeakKeyDictionary[ProgramIR, list[list[Array]]] = WeakKeyDictionary()
         points = variable_values(program)
         # The order of sums decides where they overflow.
@@ -138,13 +138,13 @@ class RewriteCheck:
                     )
 
     def _sequence(
-        self, state: State, made: tuple[KernelIR, ...]
+        self, state: KernelInputs, made: tuple[KernelIR, ...]
     ) -> tuple[dict[int, Array] | None, dict[int, Array]]:
         """Contents after some kernels, and where they are known; None for the contents that take too long."""
         contents: dict[int, Array] = dict(state.contents)
         places: dict[int, Array] = {}
         for kernel in made:
-            one = State(state.inputs, contents, state.variables)
+            one = KernelInputs(state.inputs, contents, state.variables)
             try:
                 trace = one.run(kernel, self.options, WORK)
             except TooMuchWork:
@@ -159,13 +159,13 @@ class RewriteCheck:
             contents |= trace.results
         return contents, places
 
-    def _inherited(self, before: KernelIR, made: tuple[KernelIR, ...]) -> dict[KernelIR, list[State]]:
+    def _inherited(self, before: KernelIR, made: tuple[KernelIR, ...]) -> dict[KernelIR, list[KernelInputs]]:
         """Inputs of the kernels that were made; only the first one knows it without an evaluation."""
-        found: dict[KernelIR, list[State]] = {kernel: [] for kernel in made}
+        found: dict[KernelIR, list[KernelInputs]] = {kernel: [] for kernel in made}
         for state in self.states.get(before, ()):
             contents = dict(_of(before, state).contents)
             for number, kernel in enumerate(made):
-                one = State(state.inputs, dict(contents), state.variables)
+                one = KernelInputs(state.inputs, dict(contents), state.variables)
                 found[kernel].append(one)
                 if number + 1 < len(made) and one.fits(kernel):
                     try:
@@ -220,7 +220,7 @@ class RewriteCheck:
             states = self.states.setdefault(kernel, [])
             if kernel in first or len(states) <= number:
                 first.discard(kernel)
-                states.append(State(f'"{kind}"{told}', run.before, run.variables))
+                states.append(KernelInputs(f'"{kind}"{told}', run.before, run.variables))
         return contents
 
     def _contents(self, program: ProgramIR, number: int, kind: str) -> list[Array]:
@@ -247,11 +247,11 @@ class RewriteCheck:
         return found
 
 
-def _of(kernel: KernelIR, state: State) -> State:
+def _of(kernel: KernelIR, state: KernelInputs) -> KernelInputs:
     """The contents of a kernel's own buffers: others may have their slots in its rewritten form."""
     slots = {meta.idx for meta in kernel.buffers}
     contents = {slot: array for slot, array in state.contents.items() if slot in slots}
-    return State(state.inputs, contents, state.variables)
+    return KernelInputs(state.inputs, contents, state.variables)
 
 
 def _verify(name: str, before: KernelIR, made: tuple[KernelIR, ...]) -> None:

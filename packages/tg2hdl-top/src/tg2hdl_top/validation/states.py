@@ -10,13 +10,13 @@ from typing import Any
 import numpy.typing as npt
 
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.golden.kernel import Trace, evaluate_within, parallel_axes
+from tg2hdl_ir.golden.kernel import KernelTrace, evaluate_within, parallel_axes
 from tg2hdl_ir.nodes import IRConst, IROp, KernelIR, LoopIR, operands, values_below
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule
 from tg2hdl_top.validation.inputs import whole_numbers
 
-__all__ = ["State", "rule_for", "steps"]
+__all__ = ["KernelInputs", "rule_for", "steps"]
 
 Array = npt.NDArray[Any]
 
@@ -28,7 +28,7 @@ EXACT_FRACTION = 23
 
 
 @dataclass(frozen=True)
-class State:
+class KernelInputs:
     """The inputs of a kernel.
 
     Parameters
@@ -44,13 +44,13 @@ class State:
     contents: Mapping[int, Array]
     variables: Mapping[str, int]
 
-    def with_whole_numbers(self) -> State:
+    def with_whole_numbers(self) -> KernelInputs:
         """The same with small whole numbers in all arrays of floats."""
         contents = {
             slot: whole_numbers(array, slot) if array.dtype.kind not in "biu" else array
             for slot, array in self.contents.items()
         }
-        return State(self.inputs, contents, self.variables)
+        return KernelInputs(self.inputs, contents, self.variables)
 
     def fits(self, kernel: KernelIR) -> bool:
         """Whether it has a value for each variable of a kernel."""
@@ -62,7 +62,7 @@ class State:
         options: CompileOptions,
         work: float = math.inf,
         iterations: Mapping[int, Array] | None = None,
-    ) -> Trace:
+    ) -> KernelTrace:
         """Evaluate a kernel, or some of its iterations.
 
         Parameters

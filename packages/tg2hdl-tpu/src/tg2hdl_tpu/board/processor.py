@@ -12,7 +12,7 @@ from tg2hdl_lower.component import Component
 from tg2hdl_top.ports import PortPlan, build_port
 from tg2hdl_tpu.board.command import HEADER, INSTRUCTION_WORDS, LIMIT, PAYLOAD, REPLY, host_shape
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.hardware.chip import ExternalMemory
+from tg2hdl_tpu.hardware.chip import RowMemory
 from tg2hdl_tpu.hardware.core import TensorCore
 from tg2hdl_tpu.hardware.records import PC_BITS
 from tg2hdl_tpu.isa import INSTRUCTION_BITS, Trap
@@ -45,7 +45,7 @@ class BoardProcessor(Component):
         m = Module()
         config, port = self.config, self.port
         abort = Signal()
-        core, external = TensorCore(config), ExternalMemory(config)
+        core, external = TensorCore(config), RowMemory(config)
         m.submodules.core = ResetInserter(abort)(core)
         m.submodules.external, m.submodules.port = external, port
         line = port.outside.uart

@@ -9,17 +9,17 @@ import numpy as np
 
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.device.code import Block, Code, Label, Line, Place, Program, Rows
+from tg2hdl_tpu.device.code import Code, CodeBlock, DeviceProgram, Label, Line, RowPlace, Rows
 from tg2hdl_tpu.device.schedule import scheduled
 from tg2hdl_tpu.isa import PRE, Instruction
 
 __all__ = ["assemble_code"]
 
 
-def _linear(block: Block, spans: list[tuple[int, int]], lines: list[Line | Label]) -> None:
+def _linear(block: CodeBlock, spans: list[tuple[int, int]], lines: list[Line | Label]) -> None:
     start = len(lines)
     for item in block.items:
-        if isinstance(item, Block):
+        if isinstance(item, CodeBlock):
             _linear(item, spans, lines)
         else:
             lines.append(item)
@@ -27,23 +27,23 @@ def _linear(block: Block, spans: list[tuple[int, int]], lines: list[Line | Label
         spans.append((start, len(lines) - 1))
 
 
-def _places(line: Line) -> Iterator[Place]:
+def _places(line: Line) -> Iterator[RowPlace]:
     for place in (line.dst, line.a, line.b):
-        if isinstance(place, Place):
+        if isinstance(place, RowPlace):
             yield place
 
 
-def _drop_unread(root: Block) -> bool:
+def _drop_unread(root: CodeBlock) -> bool:
     """Leave out lines whose results no line reads."""
     read: set[Rows] = set()
-    stack: list[Line | Label | Block] = [root]
+    stack: list[Line | Label | CodeBlock] = [root]
     while stack:
         item = stack.pop()
-        if isinstance(item, Block):
+        if isinstance(item, CodeBlock):
             stack.extend(item.items)
         elif isinstance(item, Line):
             read.update(
-                p.rows for p in (item.a, item.b) if isinstance(p, Place) and p.rows is not _target(item)
+                p.rows for p in (item.a, item.b) if isinstance(p, RowPlace) and p.rows is not _target(item)
             )
     return _keep_read(root, read)
 
@@ -52,11 +52,11 @@ def _target(line: Line) -> Rows | None:
     return None if line.dst is None else line.dst.rows
 
 
-def _keep_read(block: Block, read: set[Rows]) -> bool:
+def _keep_read(block: CodeBlock, read: set[Rows]) -> bool:
     kept = [i for i in block.items if not isinstance(i, Line) or i.dst is None or i.dst.rows in read]
     changed = len(kept) < len(block.items)
     block.items = kept
-    inner = [_keep_read(i, read) for i in kept if isinstance(i, Block)]
+    inner = [_keep_read(i, read) for i in kept if isinstance(i, CodeBlock)]
     return changed or any(inner)
 
 
@@ -116,7 +116,7 @@ def _rows_at(
     return _allocate(lives, computed, config.vmem_rows)
 
 
-def assemble_code(code: Code, config: Config, where: str) -> Program | None:
+def assemble_code(code: Code, config: Config, where: str) -> DeviceProgram | None:
     """Choose addresses; None where VMEM is too small.
 
     Raises
@@ -172,7 +172,7 @@ def assemble_code(code: Code, config: Config, where: str) -> Program | None:
         and second.dst == first.dst + first.count
         and n + 1 not in at.values()
     )
-    return Program(tuple(instructions), tuple(slots), table, frozenset(parts - {""}), pairs=pairs)
+    return DeviceProgram(tuple(instructions), tuple(slots), table, frozenset(parts - {""}), pairs=pairs)
 
 
 def _encoded(line: Line, rows_at: dict[Rows, int], labels: dict[Label, int], config: Config) -> Instruction:
@@ -191,7 +191,7 @@ def _encoded(line: Line, rows_at: dict[Rows, int], labels: dict[Label, int], con
         fields |= {"a": row, "a_reg": line.a.register}
         if line.a.stride:
             fields["a_stride"] = line.a.stride
-    if isinstance(line.b, Place):
+    if isinstance(line.b, RowPlace):
         fields |= {
             "b": rows_at[line.b.rows] + line.b.row + (line.b.stride << 16),
             "b_reg": line.b.register,

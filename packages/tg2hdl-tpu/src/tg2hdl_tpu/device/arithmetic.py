@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IRConst, IROp
-from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
+from tg2hdl_tpu.device.emitter import Emitter, LaneConstant, Value
 from tg2hdl_tpu.device.half import (
     brain_from_integer,
     half_bits,
@@ -26,11 +26,11 @@ STORED = tuple(
     )
 )
 
-_ONE = Constant(0x3F800000)
-_SIGN = Constant(-(1 << 31))
+_ONE = LaneConstant(0x3F800000)
+_SIGN = LaneConstant(-(1 << 31))
 
 
-def constant(node: IRConst) -> Constant:
+def constant(node: IRConst) -> LaneConstant:
     """A literal."""
     dtype = DType.FP32 if node.dtype.is_float else node.dtype
     bits = dtype.const_to_bits(node.value)
@@ -39,24 +39,24 @@ def constant(node: IRConst) -> Constant:
     return _signed(bits)
 
 
-def _signed(bits: int) -> Constant:
+def _signed(bits: int) -> LaneConstant:
     bits &= (1 << 32) - 1
-    return Constant(bits - (1 << 32) if bits >> 31 else bits)
+    return LaneConstant(bits - (1 << 32) if bits >> 31 else bits)
 
 
 def from_bits(emit: Emitter, bits: Value, dtype: DType) -> Value:
     """The value of the lowest bits of a word."""
     if dtype.is_bool:
-        return emit.operate("ne", emit.operate("and", bits, Constant(255)), Constant(0))
+        return emit.operate("ne", emit.operate("and", bits, LaneConstant(255)), LaneConstant(0))
     if dtype == DType.BF16:
-        return emit.operate("shl", bits, Constant(16))
+        return emit.operate("shl", bits, LaneConstant(16))
     return half_from_bits(emit, bits) if dtype == DType.FP16 else wrapped(emit, bits, dtype)
 
 
 def to_bits(emit: Emitter, value: Value, dtype: DType) -> Value:
     """A word whose lowest bits are those of the value."""
     if dtype == DType.BF16:
-        return emit.operate("shr", value, Constant(16))
+        return emit.operate("shr", value, LaneConstant(16))
     return half_bits(emit, value) if dtype == DType.FP16 else value
 
 
@@ -69,11 +69,11 @@ def wrapped(emit: Emitter, value: Value, dtype: DType) -> Value:
     spare = 32 - dtype.bit_width
     if spare == 0 or not dtype.is_int:
         return value
-    if isinstance(value, Constant):
+    if isinstance(value, LaneConstant):
         return _signed(dtype.wrap(value.bits))
     if dtype.kind == "uint":
-        return emit.operate("and", value, Constant(dtype.max_value))
-    return emit.operate("sra", emit.operate("shl", value, Constant(spare)), Constant(spare))
+        return emit.operate("and", value, LaneConstant(dtype.max_value))
+    return emit.operate("sra", emit.operate("shl", value, LaneConstant(spare)), LaneConstant(spare))
 
 
 #: Operations that are one instruction, by kind of the operands' type.
@@ -137,7 +137,7 @@ def operation(emit: Emitter, node: IROp, values: list[Value]) -> Value:
 
 def _simple(emit: Emitter, op: str, values: list[Value]) -> Value:
     a, *rest = values
-    if rest and isinstance(a, Constant) and op in _SWAPPED and not isinstance(rest[0], Constant):
+    if rest and isinstance(a, LaneConstant) and op in _SWAPPED and not isinstance(rest[0], LaneConstant):
         return emit.operate(_SWAPPED[op], rest[0], a)
     return emit.operate(op, a, *rest)
 
@@ -145,7 +145,7 @@ def _simple(emit: Emitter, op: str, values: list[Value]) -> Value:
 def _negated(emit: Emitter, node: IROp, values: list[Value]) -> Value:
     if node.dtype.is_float:
         return emit.operate("xor", values[0], _SIGN)
-    return wrapped(emit, emit.operate("rsub", values[0], Constant(0)), node.dtype)
+    return wrapped(emit, emit.operate("rsub", values[0], LaneConstant(0)), node.dtype)
 
 
 def _reciprocal(emit: Emitter, node: IROp, values: list[Value]) -> Value:
@@ -166,16 +166,16 @@ def _shift(emit: Emitter, node: IROp, values: list[Value]) -> Value:
     width = dtype.bit_width
     arithmetic = node.op == "shr" and dtype.kind == "int"
     op = "shl" if node.op == "shl" else "sra" if arithmetic else "shr"
-    if isinstance(amount, Constant):
+    if isinstance(amount, LaneConstant):
         by = amount.bits & 0xFFFFFFFF
         if by >= width and not arithmetic:
-            return Constant(0)
-        result: Value = emit.operate(op, value, Constant(min(by, width - 1)))
+            return LaneConstant(0)
+        result: Value = emit.operate(op, value, LaneConstant(min(by, width - 1)))
     elif arithmetic:
-        result = emit.operate(op, value, emit.operate("minu", amount, Constant(width - 1)))
+        result = emit.operate(op, value, emit.operate("minu", amount, LaneConstant(width - 1)))
     else:
-        inside = emit.operate("ltu", amount, Constant(width))
-        result = emit.select(inside, emit.operate(op, value, amount), Constant(0))
+        inside = emit.operate("ltu", amount, LaneConstant(width))
+        result = emit.select(inside, emit.operate(op, value, amount), LaneConstant(0))
     return wrapped(emit, result, dtype) if op == "shl" else result
 
 
@@ -184,7 +184,7 @@ def _cast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
     if source == dtype:
         return value
     if dtype.is_bool:
-        return emit.operate("fne" if source.is_float else "ne", value, Constant(0))
+        return emit.operate("fne" if source.is_float else "ne", value, LaneConstant(0))
     if dtype.is_float:
         if dtype == DType.BF16 and source.is_int and source.bit_width == 32:
             value = brain_from_integer(emit, value, signed=source.is_signed)
@@ -200,7 +200,7 @@ def _cast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
 
 def _bitcast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
     if node.dtype.is_bool and not node.srcs[0].dtype.is_bool:
-        return emit.operate("ne", values[0], Constant(0))
+        return emit.operate("ne", values[0], LaneConstant(0))
     return from_bits(emit, to_bits(emit, values[0], node.srcs[0].dtype), node.dtype)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.nodes import IRCounter
 
-__all__ = ["Digit", "Layout", "dense", "lay_out", "spread"]
+__all__ = ["AxisLayout", "Digit", "dense", "lay_out", "spread"]
 
 #: Rows of an instruction, and the largest stride of its destination and first operand.
 _COUNT, _STRIDE = 1023, 127
@@ -31,7 +31,7 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class Layout:
+class AxisLayout:
     """Iterations in lanes, innermost first, and in rows, outermost first.
 
     Parameters
@@ -84,7 +84,7 @@ def lay_out(
     width: int,
     before: Collection[IRCounter],
     cuts: Collection[IRCounter],
-) -> Layout | None:
+) -> AxisLayout | None:
     """Put loops into lanes, innermost first, and the rest into rows; None where a row would be split.
 
     Parameters
@@ -124,7 +124,7 @@ def lay_out(
         last = place
     rows = [d for d in reversed(rows) if d.extent > 1]
     ordered = [d for d in rows if d.counter in before] + [d for d in rows if d.counter not in before]
-    return Layout(tuple(lanes), tuple(ordered), width, last or width, cut)
+    return AxisLayout(tuple(lanes), tuple(ordered), width, last or width, cut)
 
 
 def dense(space: Sequence[int], varies: Sequence[bool]) -> tuple[int, ...]:

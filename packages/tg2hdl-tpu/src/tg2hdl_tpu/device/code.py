@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tg2hdl_tpu.isa import Instruction
 
-__all__ = ["Block", "Code", "Label", "Line", "Place", "Program", "Rows"]
+__all__ = ["Code", "CodeBlock", "DeviceProgram", "Label", "Line", "RowPlace", "Rows"]
 
 
 @dataclass(eq=False)
@@ -23,7 +23,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Place:
+class RowPlace:
     """A row, or a segment of it: `row` of `rows`, `lane` segments on, plus an address register, then a stride."""
 
     rows: Rows
@@ -43,9 +43,9 @@ class Line:
     """An instruction; `slot` is the buffer whose first external row is added to `b`, `target` that of a branch."""
 
     op: str
-    dst: Place | None = None
-    a: Place | None = None
-    b: Place | int | None = None
+    dst: RowPlace | None = None
+    a: RowPlace | None = None
+    b: RowPlace | int | None = None
     fields: dict[str, int] = field(default_factory=dict)
     slot: int | None = None
     target: Label | None = None
@@ -53,8 +53,8 @@ class Line:
     def part(self, start: int, count: int) -> Line:
         """The instruction for some of its rows."""
 
-        def moved(place: Place | int | None) -> Any:
-            if not isinstance(place, Place):
+        def moved(place: RowPlace | int | None) -> Any:
+            if not isinstance(place, RowPlace):
                 return place
             step = place.stride * start
             return replace(place, row=place.row + step, stride=place.stride if count > 1 else 0)
@@ -64,15 +64,15 @@ class Line:
 
 
 @dataclass
-class Block:
+class CodeBlock:
     """Lines in order; those of a loop run more than once."""
 
-    items: list[Line | Label | Block] = field(default_factory=list)
+    items: list[Line | Label | CodeBlock] = field(default_factory=list)
     is_loop: bool = False
 
 
 @dataclass(frozen=True)
-class Program:
+class DeviceProgram:
     """A compiled kernel.
 
     Parameters
@@ -87,7 +87,7 @@ class Program:
         Optional parts of the machine that it uses.
     scratch : tuple of (int, int)
         Buffers of its own: slot and bytes.
-    before : tuple of Program
+    before : tuple of DeviceProgram
         Each makes copies of tensors that do not change; their buffers are used by this one.
     factors : frozenset of int
         Slots whose copies could be kept.
@@ -100,7 +100,7 @@ class Program:
     constants: NDArray[np.int32]
     parts: frozenset[str]
     scratch: tuple[tuple[int, int], ...] = ()
-    before: tuple[Program, ...] = ()
+    before: tuple[DeviceProgram, ...] = ()
     factors: frozenset[int] = frozenset()
     pairs: tuple[int, ...] = ()
 
@@ -109,7 +109,7 @@ class Code:
     """A program under construction."""
 
     def __init__(self) -> None:
-        self.root = Block()
+        self.root = CodeBlock()
         self.constants: dict[bytes, Rows] = {}
 
     def constant(self, rows: Any) -> Rows:

@@ -6,7 +6,7 @@ from math import gcd
 
 import numpy as np
 
-from tg2hdl_tpu.device.code import Place, Rows
+from tg2hdl_tpu.device.code import RowPlace, Rows
 from tg2hdl_tpu.device.emitter import CROSSBAR
 from tg2hdl_tpu.device.tiles import Tile, TileEmitter
 from tg2hdl_tpu.isa import XLU
@@ -57,24 +57,24 @@ def _collect(
     line, place = element // extent, element % extent
     source = line * -(-extent // lanes) + place // lanes
     to, over = steps if count > 1 else (0, 0)
-    order = Place(emit.code.constant((place % lanes).astype(np.int32)))
-    before: Place | None = None
+    order = RowPlace(emit.code.constant((place % lanes).astype(np.int32)))
+    before: RowPlace | None = None
     rows = np.unique(source)
     for n, from_ in enumerate(rows):
         last = n == len(rows) - 1
-        found = Place(result, row, to) if len(rows) == 1 else Place(Rows(count), stride=int(count > 1))
+        found = RowPlace(result, row, to) if len(rows) == 1 else RowPlace(Rows(count), stride=int(count > 1))
         emit.line(
             "copy",
             dst=found,
-            a=Place(value.rows, value.first + int(from_), over),
+            a=RowPlace(value.rows, value.first + int(from_), over),
             b=order,
             pre=CROSSBAR,
             xlu=XLU.index("permute"),
             count=count,
         )
         if before is not None:
-            into = Place(result, row, to) if last else Place(Rows(count), stride=int(count > 1))
-            emit.line("copy", dst=into, a=Place(emit.code.constant(source == from_)), count=count)
+            into = RowPlace(result, row, to) if last else RowPlace(Rows(count), stride=int(count > 1))
+            emit.line("copy", dst=into, a=RowPlace(emit.code.constant(source == from_)), count=count)
             emit.line("select", dst=into, a=found, b=before, count=count)
             found = into
         before = found

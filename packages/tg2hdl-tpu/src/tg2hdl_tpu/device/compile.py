@@ -11,12 +11,12 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.addresses import assemble_code
 from tg2hdl_tpu.device.arithmetic import STORED
-from tg2hdl_tpu.device.code import Program
+from tg2hdl_tpu.device.code import DeviceProgram
 from tg2hdl_tpu.device.emitter import Emitter
 from tg2hdl_tpu.device.lower import bounds_of, emit_kernel
 from tg2hdl_tpu.device.matrix import emit_product
 from tg2hdl_tpu.device.nests import emit_nest
-from tg2hdl_tpu.device.plans import Product
+from tg2hdl_tpu.device.plans import BatchProduct
 from tg2hdl_tpu.device.products import split_products
 from tg2hdl_tpu.device.shuffle import Shuffle, emit_shuffle
 
@@ -33,7 +33,7 @@ def compile_kernel(
     variables: Mapping[str, int],
     steady: Collection[int] = (),
     shared: Collection[int] = (),
-) -> Program:
+) -> DeviceProgram:
     """Compile a kernel for the values of its variables.
 
     Parameters
@@ -108,16 +108,16 @@ def _writes(stage: KernelIR | Shuffle) -> frozenset[int]:
 
 
 def _program(
-    stages: Iterable[KernelIR | Shuffle | Product],
+    stages: Iterable[KernelIR | Shuffle | BatchProduct],
     config: Config,
     variables: Mapping[str, int],
     where: str,
     shared: Collection[int],
-) -> Program:
+) -> DeviceProgram:
     for of_nest, rows in _ROWS:
         emit = Emitter(config)
         for stage in stages:
-            if isinstance(stage, Product):
+            if isinstance(stage, BatchProduct):
                 emit_product(emit, stage)
             elif isinstance(stage, Shuffle):
                 emit_shuffle(emit, stage)

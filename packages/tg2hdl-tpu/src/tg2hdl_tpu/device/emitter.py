@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.device.code import Block, Code, Label, Line, Place, Rows
+from tg2hdl_tpu.device.code import Code, CodeBlock, Label, Line, RowPlace, Rows
 from tg2hdl_tpu.isa import PRE, XLU
 
-__all__ = ["Constant", "Emitter", "Value", "Vector"]
+__all__ = ["Emitter", "LaneConstant", "Value", "Vector"]
 
 CROSSBAR = PRE.index("xlu")
 #: Address registers; nothing keeps one for longer than a few lines.
@@ -19,7 +19,7 @@ EXTERNAL, WORD, ROW, SEGMENT, GATE, BRANCH = 1, 2, 3, 4, 5, 7
 
 
 @dataclass(frozen=True)
-class Constant:
+class LaneConstant:
     """The same 32 bits in every lane, as int32."""
 
     bits: int
@@ -43,7 +43,7 @@ class Vector:
     level: int
 
 
-Value = Constant | Vector
+Value = LaneConstant | Vector
 
 
 class Emitter:
@@ -78,7 +78,7 @@ class Emitter:
 
     def open(self, *, is_loop: bool) -> None:
         """Begin a scope inside the innermost one."""
-        self.scopes.append(Block(is_loop=is_loop))
+        self.scopes.append(CodeBlock(is_loop=is_loop))
 
     def close(self) -> None:
         """End the innermost scope."""
@@ -107,8 +107,8 @@ class Emitter:
         self.line(
             "or",
             level,
-            dst=Place(result.rows),
-            a=Place(self.zero()),
+            dst=RowPlace(result.rows),
+            a=RowPlace(self.zero()),
             b=value.bits,
             constant=1,
             count=1,
@@ -133,15 +133,15 @@ class Emitter:
         result = into or self.new(uniform=uniform, level=level)
         count = result.rows.count
         parts: dict[str, object] = dict(fields)
-        if isinstance(b, Constant):
+        if isinstance(b, LaneConstant):
             parts |= {"b": b.bits, "constant": 1}
         elif b is not None:
-            parts["b"] = Place(b.rows, stride=_stride(b, count))
+            parts["b"] = RowPlace(b.rows, stride=_stride(b, count))
         self.line(
             op,
             level,
-            dst=Place(result.rows, stride=int(count > 1)),
-            a=Place(first.rows, stride=_stride(first, count)),
+            dst=RowPlace(result.rows, stride=int(count > 1)),
+            a=RowPlace(first.rows, stride=_stride(first, count)),
             count=count,
             **parts,
         )
@@ -151,18 +151,18 @@ class Emitter:
         """``const`` and the sum of values times factors."""
         total: Value | None = None
         for value, factor in terms:
-            if isinstance(value, Constant):
+            if isinstance(value, LaneConstant):
                 const += value.bits * factor
             elif factor:
-                term = value if factor == 1 else self.operate("mul", value, Constant(factor))
+                term = value if factor == 1 else self.operate("mul", value, LaneConstant(factor))
                 total = term if total is None else self.operate("add", total, term)
         if total is None:
-            return Constant(const)
-        return self.operate("add", total, Constant(const)) if const else total
+            return LaneConstant(const)
+        return self.operate("add", total, LaneConstant(const)) if const else total
 
     def copy_into(self, target: Vector, value: Value) -> None:
         """Write a value into the rows of another, now."""
-        if isinstance(value, Constant):
+        if isinstance(value, LaneConstant):
             zero = Vector(self.zero(), True, 0)
             self.operate("or", zero, value, into=target, level=self.depth)
         else:
@@ -170,7 +170,7 @@ class Emitter:
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """``a`` where the condition is not 0, else ``b``."""
-        if isinstance(condition, Constant):
+        if isinstance(condition, LaneConstant):
             return a if condition.bits else b
         operands = [v for v in (condition, a, b) if isinstance(v, Vector)]
         level = max(v.level for v in operands)
@@ -179,13 +179,13 @@ class Emitter:
         self.operate("select", a, b, into=result, level=level)
         return result
 
-    def permute(self, a: Place, index: Vector, into: Rows, *, lane_stride: int = 0) -> None:
+    def permute(self, a: RowPlace, index: Vector, into: Rows, *, lane_stride: int = 0) -> None:
         """Row by row, lanes of `a` in the order of `index`, now."""
         self.line(
             "copy",
-            dst=Place(into, stride=int(into.count > 1)),
+            dst=RowPlace(into, stride=int(into.count > 1)),
             a=a,
-            b=Place(index.rows, stride=_stride(index, into.count)),
+            b=RowPlace(index.rows, stride=_stride(index, into.count)),
             pre=CROSSBAR,
             xlu=XLU.index("permute"),
             count=into.count,
@@ -195,7 +195,7 @@ class Emitter:
 
     def register(self, number: int, value: Vector) -> None:
         """Set an address register to the first lane of the first row, now."""
-        self.line("lda", dst=None, a=Place(value.rows), dst_reg=number, k=0)
+        self.line("lda", dst=None, a=RowPlace(value.rows), dst_reg=number, k=0)
 
     def loop(self, bound: int, body: Callable[[Value], None]) -> None:
         """Run `body` with a uniform counter from 0 to `bound` - 1."""
@@ -203,16 +203,16 @@ class Emitter:
             return
         if bound == 1:
             self.open(is_loop=False)
-            body(Constant(0))
+            body(LaneConstant(0))
             self.close()
             return
         counter = self.new(uniform=True, level=self.depth + 1)
-        self.copy_into(counter, Constant(0))
+        self.copy_into(counter, LaneConstant(0))
         self.open(is_loop=True)
         top = self.label()
         body(counter)
-        self.operate("add", counter, Constant(1), into=counter, level=self.depth)
-        rest = self.operate("lt", counter, Constant(bound), level=self.depth)
+        self.operate("add", counter, LaneConstant(1), into=counter, level=self.depth)
+        rest = self.operate("lt", counter, LaneConstant(bound), level=self.depth)
         self.register(BRANCH, rest)
         self.line("bnz", target=top, a_reg=BRANCH)
         self.close()

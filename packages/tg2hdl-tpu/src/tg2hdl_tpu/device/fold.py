@@ -9,7 +9,7 @@ from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, IRValue
 from tg2hdl_tpu.device.arithmetic import simple_operation
 from tg2hdl_tpu.isa import REDUCE
 
-__all__ = ["NEUTRAL", "Fold", "Unfit", "fold_of"]
+__all__ = ["NEUTRAL", "RegisterFold", "Unfit", "fold_of"]
 
 _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
 #: Neutral element of each operation.
@@ -31,7 +31,7 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True)
-class Fold:
+class RegisterFold:
     """``register = op(register, term)`` for all iterations, from `first` on.
 
     Parameters
@@ -56,13 +56,13 @@ class Fold:
         return "chain" if self.op in ("fadd", "fmul") else "tree"
 
 
-def fold_of(store: IRRegStore, first: IRConst) -> Fold | None:
+def fold_of(store: IRRegStore, first: IRConst) -> RegisterFold | None:
     """The reduction that the statement of a loop is."""
     value = store.value
     if not isinstance(value, IROp) or (value.dtype.is_float and value.dtype != DType.FP32):
         return None
     if value.op == "mulacc" and _reads(value.srcs[2], store):
-        return Fold("add", IROp("mul", value.dtype, value.srcs[:2]), first, value.dtype)
+        return RegisterFold("add", IROp("mul", value.dtype, value.srcs[:2]), first, value.dtype)
     if len(value.srcs) != 2 or any(s.dtype != value.dtype for s in value.srcs):
         return None
     read = [_reads(s, store) for s in value.srcs]
@@ -77,7 +77,7 @@ def fold_of(store: IRRegStore, first: IRConst) -> Fold | None:
         return None  # a NaN would count
     if op not in (*NEUTRAL, "fmax", "fmin", "fadd", "fmul"):
         return None
-    return Fold(op, value.srcs[read.index(False)], first, value.dtype)
+    return RegisterFold(op, value.srcs[read.index(False)], first, value.dtype)
 
 
 def _reads(value: IRValue, store: IRRegStore) -> bool:

@@ -11,10 +11,10 @@ import numpy as np
 
 from tg2hdl_ir.nodes import IRCounter
 from tg2hdl_tpu.device.arithmetic import constant, wrapped
-from tg2hdl_tpu.device.axes import Layout, dense, spread
-from tg2hdl_tpu.device.code import Place, Rows
-from tg2hdl_tpu.device.emitter import CROSSBAR, ROW, Constant, Value
-from tg2hdl_tpu.device.fold import NEUTRAL, Fold, Unfit
+from tg2hdl_tpu.device.axes import AxisLayout, dense, spread
+from tg2hdl_tpu.device.code import RowPlace, Rows
+from tg2hdl_tpu.device.emitter import CROSSBAR, ROW, LaneConstant, Value
+from tg2hdl_tpu.device.fold import NEUTRAL, RegisterFold, Unfit
 from tg2hdl_tpu.device.tiles import Tile, TileEmitter
 from tg2hdl_tpu.isa import REDUCE, XLU
 
@@ -30,7 +30,12 @@ class Folding:
     """A reduction under way: terms come in parts, the result is in the layout `outer`."""
 
     def __init__(
-        self, fold: Fold, emit: TileEmitter, layout: Layout, outer: Layout, counters: Sequence[IRCounter]
+        self,
+        fold: RegisterFold,
+        emit: TileEmitter,
+        layout: AxisLayout,
+        outer: AxisLayout,
+        counters: Sequence[IRCounter],
     ) -> None:
         self.fold, self.emit, self.layout, self.outer = fold, emit, layout, outer
         self.counters = list(counters)
@@ -75,7 +80,7 @@ class Folding:
 
     # Terms
 
-    def add(self, part: Layout, value: Value) -> None:
+    def add(self, part: AxisLayout, value: Value) -> None:
         """Take the terms of the layout, or of a part of it."""
         tile = self.emit.tile(value)
         space = list(part.space)
@@ -96,14 +101,14 @@ class Folding:
                 self.emit.rows(self.fold.op, total, total, other, space=self.space)  # no NaN is in `total`
         self.total = total
 
-    def masked(self, part: Layout, tile: Tile) -> tuple[Tile, Callable[[], Tile] | None]:
+    def masked(self, part: AxisLayout, tile: Tile) -> tuple[Tile, Callable[[], Tile] | None]:
         """Replace lanes behind the last iteration; the last of several rows then is a tile of its own, made later."""
         emit, way, single = self.emit, self.fold.way, (0,) * len(part.rows)
         inside = np.arange(part.width) < part.last
         mask = Tile(emit.code.constant(inside), False, 0, single)
         neutral = constant(self.fold.first)
         if self.fold.op in NEUTRAL:
-            neutral = Constant(NEUTRAL[self.fold.op])
+            neutral = LaneConstant(NEUTRAL[self.fold.op])
         if not part.rows:
             if (
                 way == "reduce"
@@ -161,23 +166,23 @@ class Folding:
         if tail is not None:
             first = Rows(1)
             for start, part in _counts(count):
-                target = Place(first) if start == 0 else Place(Rows(1))
+                target = RowPlace(first) if start == 0 else RowPlace(Rows(1))
                 emit.line(
                     "copy",
                     dst=target,
-                    a=Place(tile.rows, tile.first + start * step, step),
+                    a=RowPlace(tile.rows, tile.first + start * step, step),
                     count=part,
                     accumulate=1,
                     reduce=how,
                 )
                 if start:
-                    emit.line(fold.op, dst=Place(first), a=Place(first), b=target, count=1)
+                    emit.line(fold.op, dst=RowPlace(first), a=RowPlace(first), b=target, count=1)
             into, last = self.target(), tail()
             emit.line(
                 fold.op,
                 dst=into(0),
-                a=Place(first),
-                b=Place(last.rows, last.first),
+                a=RowPlace(first),
+                b=RowPlace(last.rows, last.first),
                 count=1,
                 **fields,
                 **self.modes(),
@@ -194,8 +199,8 @@ class Folding:
                 place = into(to)
                 emit.line(
                     "copy",
-                    dst=Place(place.rows, place.row, steps[0], 0, place.lane),
-                    a=Place(tile.rows, tile.first + source, steps[1]),
+                    dst=RowPlace(place.rows, place.row, steps[0], 0, place.lane),
+                    a=RowPlace(tile.rows, tile.first + source, steps[1]),
                     count=number,
                     **fields,
                     **modes,
@@ -208,7 +213,7 @@ class Folding:
             emit.line(
                 "copy",
                 dst=into(n),
-                a=Place(tile.rows, at, step),
+                a=RowPlace(tile.rows, at, step),
                 count=count,
                 accumulate=1,
                 **{"reduce": how, **fields},
@@ -226,8 +231,8 @@ class Folding:
             at = tile.first + sum(p * tile.strides[k] for p, k in zip(place, self.kept, strict=True))
             self.emit.line(
                 "copy",
-                dst=Place(total.rows, n),
-                a=Place(tile.rows, at, step),
+                dst=RowPlace(total.rows, n),
+                a=RowPlace(tile.rows, at, step),
                 count=count,
                 accumulate=1,
                 reduce=REDUCE.index(self.fold.op),
@@ -250,8 +255,8 @@ class Folding:
         self.is_placed = True
         rows, scattered = self.total.rows, bool(self.modes())
 
-        def place(n: int) -> Place:
-            return Place(rows, lane=n) if scattered else Place(rows, n)
+        def place(n: int) -> RowPlace:
+            return RowPlace(rows, lane=n) if scattered else RowPlace(rows, n)
 
         return place
 
@@ -287,7 +292,7 @@ class Folding:
             tile, owned = into, True
         return tile, space
 
-    def chain(self, part: Layout, tile: Tile) -> None:
+    def chain(self, part: AxisLayout, tile: Tile) -> None:
         """Combine one after the other, as the loops do."""
         emit = self.emit
         digits = [(n, part.rows[n]) for n in self.inner]
@@ -350,7 +355,7 @@ class Folding:
         return total
 
     @staticmethod
-    def is_least(fold: Fold) -> bool:
+    def is_least(fold: RegisterFold) -> bool:
         """Whether the first value of a bool or short integer is its least, or greatest, one."""
         value = int(fold.first.value)
         if fold.dtype.is_bool:
@@ -387,8 +392,8 @@ class Folding:
             at = place(to)
             emit.line(
                 "copy",
-                dst=Place(at.rows, at.row, steps[0], 0, at.lane),
-                a=Place(total.rows, total.first + source, steps[1]),
+                dst=RowPlace(at.rows, at.row, steps[0], 0, at.lane),
+                a=RowPlace(total.rows, total.first + source, steps[1]),
                 count=count,
                 segment=self.layout.width.bit_length() - 1,
             )

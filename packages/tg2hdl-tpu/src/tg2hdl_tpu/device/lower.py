@@ -29,10 +29,10 @@ from tg2hdl_ir.nodes import (
     operands,
 )
 from tg2hdl_tpu.device.arithmetic import constant, operation
-from tg2hdl_tpu.device.code import Line, Place
-from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
+from tg2hdl_tpu.device.code import Line, RowPlace
+from tg2hdl_tpu.device.emitter import Emitter, LaneConstant, Value, Vector
 from tg2hdl_tpu.device.memory import elements_of_word, load, load_rows, rows_of_step, store, store_rows
-from tg2hdl_tpu.device.runs import Block, load_run, store_run
+from tg2hdl_tpu.device.runs import ThreadBlock, load_run, store_run
 from tg2hdl_tpu.device.threads import Grid, parallel_nest
 
 __all__ = ["bounds_of", "computed", "emit_kernel"]
@@ -52,10 +52,10 @@ def bounds_of(kernel: KernelIR, variables: Mapping[str, int]) -> dict[int, int]:
 
 def emit_kernel(emit: Emitter, kernel: KernelIR, variables: Mapping[str, int], rows: int) -> None:
     """Emit a kernel with vectors of so many rows."""
-    _Lowering(kernel, emit, variables, rows).run()
+    _KernelLowering(kernel, emit, variables, rows).run()
 
 
-class _Lowering:
+class _KernelLowering:
     def __init__(self, kernel: KernelIR, emit: Emitter, variables: Mapping[str, int], rows: int) -> None:
         self.kernel = kernel
         self.variables = variables
@@ -67,7 +67,7 @@ class _Lowering:
         self.bounds = bounds_of(kernel, variables)
         self.in_grid = False
         self.strides: dict[IRCounter, int] = {}
-        self.block: Block | None = None
+        self.block: ThreadBlock | None = None
         self.grid_: Grid
         self.valid: Vector | None = None
         self.statements = list(kernel.loop_tree.statements())
@@ -114,7 +114,7 @@ class _Lowering:
         """Drop the values of the innermost scope."""
         depth = self.emit.depth
         if depth:
-            self.memo = {n: v for n, v in self.memo.items() if isinstance(v, Constant) or v.level < depth}
+            self.memo = {n: v for n, v in self.memo.items() if isinstance(v, LaneConstant) or v.level < depth}
 
     def grid(self, loop: LoopIR, grid: Grid) -> None:
         """Run threads in blocks of rows: equal ones, and the rest."""
@@ -177,8 +177,8 @@ class _Lowering:
         for row in range(rows):
             emit.line(
                 "add",
-                dst=Place(first.rows, row=row),
-                a=Place(emit.lanes()),
+                dst=RowPlace(first.rows, row=row),
+                a=RowPlace(emit.lanes()),
                 b=(start + row) * lanes,
                 constant=1,
                 count=1,
@@ -189,26 +189,26 @@ class _Lowering:
 
         def body(block: Value) -> None:
             thread: Value = first
-            if not isinstance(block, Constant):
-                thread = emit.operate("add", first, emit.operate("mul", block, Constant(rows * lanes)))
+            if not isinstance(block, LaneConstant):
+                thread = emit.operate("add", first, emit.operate("mul", block, LaneConstant(rows * lanes)))
             ragged = grid.threads % lanes if (start + rows * blocks) * lanes > grid.threads else 0
-            self.block, self.valid = Block(block, start, rows, ragged), None
+            self.block, self.valid = ThreadBlock(block, start, rows, ragged), None
             if ragged:
-                self.valid = emit.operate("lt", thread, Constant(grid.threads))
-                thread = emit.operate("min", thread, Constant(grid.threads - 1))
+                self.valid = emit.operate("lt", thread, LaneConstant(grid.threads))
+                thread = emit.operate("min", thread, LaneConstant(grid.threads - 1))
             for counter, value in self.counters(grid, thread):
                 self.memo[counter] = value
             if grid.inner:
                 lane = self.memo[grid.counters[-1]]
-                self.valid = emit.operate("lt", lane, Constant(grid.inner))
-                self.memo[grid.counters[-1]] = emit.operate("min", lane, Constant(grid.inner - 1))
+                self.valid = emit.operate("lt", lane, LaneConstant(grid.inner))
+                self.memo[grid.counters[-1]] = emit.operate("min", lane, LaneConstant(grid.inner - 1))
             for inner in loop.walk():
                 if (
                     inner.counter is not None
                     and inner.counter.axis in single
                     and self.bounds[inner.counter.axis] == 1
                 ):
-                    self.memo[inner.counter] = Constant(0)
+                    self.memo[inner.counter] = LaneConstant(0)
             self.items(grid.items)
             self.forget()
 
@@ -224,11 +224,11 @@ class _Lowering:
             if n == 0:
                 yield counter, rest
             elif extent & (extent - 1) == 0:
-                yield counter, emit.operate("and", rest, Constant(extent - 1))
-                rest = emit.operate("shr", rest, Constant(extent.bit_length() - 1))
+                yield counter, emit.operate("and", rest, LaneConstant(extent - 1))
+                rest = emit.operate("shr", rest, LaneConstant(extent.bit_length() - 1))
             else:
                 whole = self.divided(rest, extent, most)
-                yield counter, emit.operate("rsub", emit.operate("mul", whole, Constant(extent)), rest)
+                yield counter, emit.operate("rsub", emit.operate("mul", whole, LaneConstant(extent)), rest)
                 rest = whole
             most //= extent
 
@@ -238,9 +238,9 @@ class _Lowering:
         shift = most.bit_length() + by.bit_length()
         factor = -(-(1 << shift) // by)
         if most * factor >= 1 << 32:
-            return emit.operate("div", value, Constant(by))
-        product = emit.operate("mul", value, Constant(factor))
-        return emit.operate("shr", product, Constant(shift))
+            return emit.operate("div", value, LaneConstant(by))
+        product = emit.operate("mul", value, LaneConstant(factor))
+        return emit.operate("shr", product, LaneConstant(shift))
 
     # Statements
 
@@ -264,8 +264,8 @@ class _Lowering:
                 return load_run(emit, node.buf_idx, held, self.block, offset, None)
             return self.rows_or_elements(node, held, None)
         gate = self.value(node.gate)
-        other = self.value(node.alt) if node.alt is not None else Constant(0)
-        if isinstance(gate, Constant) and not gate.bits:
+        other = self.value(node.alt) if node.alt is not None else LaneConstant(0)
+        if isinstance(gate, LaneConstant) and not gate.bits:
             return other
         if self.block is not None and offset is not None:
             return emit.select(
@@ -301,9 +301,11 @@ class _Lowering:
             size = None if gate is None else self.kernel.buffer(node.buf_idx).depth
             return load_rows(emit, node.buf_idx, held, address, *found, size)
         if self.valid is not None and self.affine.of(node.addr) is None:
-            address = emit.select(self.valid, address, Constant(0))  # an index of data, where a lane has none
+            address = emit.select(
+                self.valid, address, LaneConstant(0)
+            )  # an index of data, where a lane has none
         if gate is not None:
-            address = emit.select(gate, address, Constant(0))
+            address = emit.select(gate, address, LaneConstant(0))
         return load(emit, node.buf_idx, held, address)
 
     def offset(self, address: IRValue, dtype: DType) -> Value | None:
@@ -325,7 +327,7 @@ class _Lowering:
     def store(self, node: IRBufStore) -> None:
         gate = None if node.gate is None else self.value(node.gate)
         held = self.kernel.buffer(node.buf_idx).dtype
-        if isinstance(gate, Constant):
+        if isinstance(gate, LaneConstant):
             if not gate.bits:
                 return
             gate = None
@@ -378,7 +380,7 @@ class _Lowering:
             return False
         if last.op == "select" or last.fields.get("count") != value.rows.count or "pre" in last.fields:
             return False
-        last.dst = Place(register.rows, stride=last.dst.stride)
+        last.dst = RowPlace(register.rows, stride=last.dst.stride)
         return True
 
     def register(self, reg: int, index: IRValue | None) -> Vector:
@@ -389,7 +391,7 @@ class _Lowering:
         if index is None:
             return found[0]
         at = self.value(index)
-        if not isinstance(at, Constant):
+        if not isinstance(at, LaneConstant):
             raise UnsupportedError(
                 "an array of registers at an index of data", hint="unset PCONTIG and leave out UPCAST"
             )

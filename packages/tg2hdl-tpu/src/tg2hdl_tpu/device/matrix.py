@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tg2hdl_tpu.device.code import Place, Rows
+from tg2hdl_tpu.device.code import RowPlace, Rows
 from tg2hdl_tpu.device.copies import Matrix
 from tg2hdl_tpu.device.emitter import (
     EXTERNAL,
@@ -13,11 +13,11 @@ from tg2hdl_tpu.device.emitter import (
     ROW,
     SEGMENT,
     WORD,
-    Constant,
     Emitter,
+    LaneConstant,
     Value,
 )
-from tg2hdl_tpu.device.plans import DEPTH, Product
+from tg2hdl_tpu.device.plans import DEPTH, BatchProduct
 from tg2hdl_tpu.isa import PRE
 
 __all__ = ["emit_product"]
@@ -34,22 +34,22 @@ _FACTOR, _TILE = 6, GATE
 Terms: TypeAlias = list[tuple[Value, int]]
 
 
-def emit_product(emit: Emitter, product: Product) -> None:
+def emit_product(emit: Emitter, product: BatchProduct) -> None:
     """Emit a product for all iterations of its batch."""
 
     def batch(level: int, at: Terms) -> None:
         if level == len(product.batch):
-            _Block(emit, product, at).run()
+            _ColumnBlocks(emit, product, at).run()
             return
         emit.loop(product.batch[level], lambda index: batch(level + 1, [*at, (index, level)]))
 
     batch(0, [])
 
 
-class _Block:
+class _ColumnBlocks:
     """Blocks of a result that are `width` columns wide."""
 
-    def __init__(self, emit: Emitter, product: Product, batch: Terms) -> None:
+    def __init__(self, emit: Emitter, product: BatchProduct, batch: Terms) -> None:
         self.emit, self.product, self.batch = emit, product, batch
         config = emit.config
         self.row = 4 * config.lanes
@@ -70,7 +70,7 @@ class _Block:
 
     def parts(self, count: int, first: int, body: Callable[[Terms], None]) -> None:
         """Run `body` with the number of the part: a counter, and the first of them."""
-        self.emit.loop(count, lambda n: body([(n, 1), (Constant(first), 1)]))
+        self.emit.loop(count, lambda n: body([(n, 1), (LaneConstant(first), 1)]))
 
     def block(self, i: Terms, j: Terms, high: int, width: int) -> None:
         p, row, lanes = self.product, self.row, self.emit.config.lanes
@@ -110,12 +110,12 @@ class _Block:
 
     def move(self, op: str, slot: int, at: Value, rows: Rows) -> None:
         """DMA of neighbouring rows."""
-        if isinstance(at, Constant):
-            side: dict[str, Any] = {"dst": Place(rows)} if op == "load" else {"a": Place(rows)}
+        if isinstance(at, LaneConstant):
+            side: dict[str, Any] = {"dst": RowPlace(rows)} if op == "load" else {"a": RowPlace(rows)}
             self.emit.line(op, b=at.bits, slot=slot, count=rows.count, **side)
             return
         self.register(at)
-        self.line(op, slot, Place(rows), rows.count)
+        self.line(op, slot, RowPlace(rows), rows.count)
 
     def move_rows(self, op: str, slot: int, at: Value, rows: Rows, count: int, step: int, part: int) -> None:
         """DMA of `part` rows `count` times, which are `step` apart in external memory."""
@@ -123,18 +123,18 @@ class _Block:
         self.register(at)
 
         def body() -> None:
-            self.line(op, slot, Place(rows, register=SEGMENT), part)
+            self.line(op, slot, RowPlace(rows, register=SEGMENT), part)
             emit.line("set", dst_reg=EXTERNAL, a_reg=EXTERNAL, b=step)
 
         emit.each_row(count, rows.count // count, body)
 
     def register(self, at: Value) -> None:
-        if isinstance(at, Constant):
+        if isinstance(at, LaneConstant):
             self.emit.line("set", dst_reg=EXTERNAL, b=at.bits)
         else:
             self.emit.register(EXTERNAL, at)
 
-    def line(self, op: str, slot: int, place: Place, count: int) -> None:
+    def line(self, op: str, slot: int, place: RowPlace, count: int) -> None:
         side: dict[str, Any] = {"dst": place} if op == "load" else {"a": place}
         self.emit.line(op, b=0, b_reg=EXTERNAL, slot=slot, count=count, **side)
 
@@ -172,11 +172,11 @@ class _Block:
             self.weights(b, tile, _TILE)
             fields: dict[str, Any] = {"pre": _BYTES, "segment": beside.bit_length() - 1, "count": high}
             if op == "add":
-                fields["b"] = Place(result, stride=self.words // config.lanes, register=WORD)
+                fields["b"] = RowPlace(result, stride=self.words // config.lanes, register=WORD)
             emit.line(
                 op,
-                dst=Place(result, lane=tile, stride=self.words // config.columns, register=ROW),
-                a=Place(a, stride=self.a_bytes // config.rows, register=_FACTOR),
+                dst=RowPlace(result, lane=tile, stride=self.words // config.columns, register=ROW),
+                a=RowPlace(a, stride=self.a_bytes // config.rows, register=_FACTOR),
                 **fields,
             )
 
@@ -207,11 +207,11 @@ class _Block:
                 self.weights(b, down * self.below + tile)
                 fields: dict[str, Any] = {"pre": _BYTES, "segment": segments.bit_length() - 1, "count": high}
                 if down or not starts:
-                    fields["b"] = Place(result, row=tile // segments, stride=self.words // config.lanes)
+                    fields["b"] = RowPlace(result, row=tile // segments, stride=self.words // config.lanes)
                 emit.line(
                     "add" if down or not starts else "copy",
-                    dst=Place(result, lane=tile, stride=self.words // config.columns),
-                    a=Place(a, lane=down, stride=self.a_bytes // config.rows),
+                    dst=RowPlace(result, lane=tile, stride=self.words // config.columns),
+                    a=RowPlace(a, lane=down, stride=self.a_bytes // config.rows),
                     **fields,
                 )
 
@@ -225,9 +225,9 @@ class _Block:
         """Take a tile."""
         emit, config = self.emit, self.emit.config
         if self.product.b.tiles:
-            emit.line("tile", a=Place(b, lane=tile, register=register), pre=_BYTES)
+            emit.line("tile", a=RowPlace(b, lane=tile, register=register), pre=_BYTES)
             return
-        place = Place(b, lane=tile, stride=self.b_bytes // config.columns, register=register)
+        place = RowPlace(b, lane=tile, stride=self.b_bytes // config.columns, register=register)
         emit.line("weights", a=place, pre=_BYTES, count=config.rows)
 
     def advance(self) -> None:

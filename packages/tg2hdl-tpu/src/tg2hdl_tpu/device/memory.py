@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
-from tg2hdl_tpu.device.code import Label, Place, Rows
+from tg2hdl_tpu.device.code import Label, RowPlace, Rows
 from tg2hdl_tpu.device.emitter import (
     CROSSBAR,
     EXTERNAL,
@@ -12,8 +12,8 @@ from tg2hdl_tpu.device.emitter import (
     ROW,
     SEGMENT,
     WORD,
-    Constant,
     Emitter,
+    LaneConstant,
     Value,
     Vector,
 )
@@ -38,19 +38,21 @@ def _split(emit: Emitter, address: Value, narrow: int) -> tuple[Value, Value]:
     """External row of an element, counted from the buffer's first, and the lane in it."""
     lanes = emit.config.lanes
     levels = lanes.bit_length() - 1
-    if isinstance(address, Constant):
+    if isinstance(address, LaneConstant):
         at = address.bits >> narrow
-        return Constant(at >> levels), Constant(at & (lanes - 1))
-    word = emit.operate("sra", address, Constant(narrow)) if narrow else address
-    return emit.operate("sra", word, Constant(levels)), emit.operate("and", word, Constant(lanes - 1))
+        return LaneConstant(at >> levels), LaneConstant(at & (lanes - 1))
+    word = emit.operate("sra", address, LaneConstant(narrow)) if narrow else address
+    return emit.operate("sra", word, LaneConstant(levels)), emit.operate("and", word, LaneConstant(lanes - 1))
 
 
 def _bit(emit: Emitter, address: Value, narrow: int) -> Value:
     """First bit of an element in its word."""
     width = 5 - narrow
-    if isinstance(address, Constant):
-        return Constant((address.bits & ((1 << narrow) - 1)) << width)
-    return emit.operate("shl", emit.operate("and", address, Constant((1 << narrow) - 1)), Constant(width))
+    if isinstance(address, LaneConstant):
+        return LaneConstant((address.bits & ((1 << narrow) - 1)) << width)
+    return emit.operate(
+        "shl", emit.operate("and", address, LaneConstant((1 << narrow) - 1)), LaneConstant(width)
+    )
 
 
 def load(emit: Emitter, slot: int, dtype: DType, address: Value) -> Value:
@@ -77,22 +79,22 @@ def _extracted(emit: Emitter, word: Value, address: Value, dtype: DType) -> Valu
 
 def _fetch(emit: Emitter, slot: int, row: Value, into: Rows) -> None:
     """One external row, now."""
-    if isinstance(row, Constant):
-        emit.line("load", dst=Place(into), b=row.bits, slot=slot, count=1)
+    if isinstance(row, LaneConstant):
+        emit.line("load", dst=RowPlace(into), b=row.bits, slot=slot, count=1)
     else:
         emit.register(EXTERNAL, row)
-        emit.line("load", dst=Place(into), b=0, b_reg=EXTERNAL, slot=slot, count=1)
+        emit.line("load", dst=RowPlace(into), b=0, b_reg=EXTERNAL, slot=slot, count=1)
 
 
 def _one(emit: Emitter, slot: int, row: Value, lane: Value) -> Vector:
     fetched = Rows(1)
     _fetch(emit, slot, row, fetched)
     result = emit.new(uniform=True, level=emit.depth)
-    if isinstance(lane, Constant):
+    if isinstance(lane, LaneConstant):
         fields = {"xlu": _BROADCAST, "k": lane.bits}
-        emit.line("copy", dst=Place(result.rows), a=Place(fetched), count=1, pre=CROSSBAR, **fields)
+        emit.line("copy", dst=RowPlace(result.rows), a=RowPlace(fetched), count=1, pre=CROSSBAR, **fields)
     else:
-        emit.permute(Place(fetched), lane, result.rows)
+        emit.permute(RowPlace(fetched), lane, result.rows)
     return result
 
 
@@ -104,13 +106,13 @@ def _gather(emit: Emitter, slot: int, row: Vector, lane: Vector) -> Vector:
 
     def body() -> None:
         for k in range(lanes):
-            emit.line("lda", a=Place(row.rows, register=ROW), dst_reg=EXTERNAL, k=k)
-            emit.line("load", dst=Place(fetched, row=k), b=0, b_reg=EXTERNAL, slot=slot, count=1)
+            emit.line("lda", a=RowPlace(row.rows, register=ROW), dst_reg=EXTERNAL, k=k)
+            emit.line("load", dst=RowPlace(fetched, row=k), b=0, b_reg=EXTERNAL, slot=slot, count=1)
         emit.line(
             "copy",
-            dst=Place(result.rows, stride=1, register=SEGMENT),
-            a=Place(fetched, stride=1),
-            b=Place(lane.rows, register=ROW),
+            dst=RowPlace(result.rows, stride=1, register=SEGMENT),
+            a=RowPlace(fetched, stride=1),
+            b=RowPlace(lane.rows, register=ROW),
             pre=CROSSBAR,
             xlu=_PERMUTE,
             segment=lanes.bit_length() - 1,
@@ -146,24 +148,24 @@ def load_rows(
     first = row
     if size is not None:
         last = -(-size // (lanes << narrow))
-        first = emit.operate("min", emit.operate("max", row, Constant(-count)), Constant(last))
+        first = emit.operate("min", emit.operate("max", row, LaneConstant(-count)), LaneConstant(last))
     fetched = Rows(emit.threads * count)
 
     def body() -> None:
-        emit.line("lda", a=Place(first.rows, register=ROW), dst_reg=EXTERNAL, k=base)
-        target = Place(fetched, register=SEGMENT)
+        emit.line("lda", a=RowPlace(first.rows, register=ROW), dst_reg=EXTERNAL, k=base)
+        target = RowPlace(fetched, register=SEGMENT)
         emit.line("load", dst=target, b=0, b_reg=EXTERNAL, slot=slot, count=count)
 
     emit.each_row(emit.threads, count, body)
     stride = count if emit.threads > 1 else 0
     word = emit.new(uniform=False, level=emit.depth)
-    emit.permute(Place(fetched, stride=stride), lane, word.rows)
+    emit.permute(RowPlace(fetched, stride=stride), lane, word.rows)
     if count > 1:
         which = emit.operate("rsub", row, row, level=emit.depth, pre=CROSSBAR, xlu=_BROADCAST, k=base)
         for number in range(1, count):
             part = emit.new(uniform=False, level=emit.depth)
-            emit.permute(Place(fetched, row=number, stride=stride), lane, part.rows)
-            chosen = emit.operate("eq", which, Constant(number))
+            emit.permute(RowPlace(fetched, row=number, stride=stride), lane, part.rows)
+            chosen = emit.operate("eq", which, LaneConstant(number))
             emit.operate("select", part, word, into=chosen, level=emit.depth)
             word = chosen
     return _extracted(emit, word, address, dtype)
@@ -180,42 +182,42 @@ def store_rows(
     own = Vector(emit.lanes(), True, 0)
     level = emit.depth
     shift = emit.operate("copy", lane, level=level, pre=CROSSBAR, xlu=_BROADCAST, k=0)
-    place = emit.operate("and", emit.operate("rsub", shift, own), Constant(lanes - 1))
+    place = emit.operate("and", emit.operate("rsub", shift, own), LaneConstant(lanes - 1))
     data = emit.new(uniform=False, level=level)
     source = emit.vector(value, level)
     step = int(emit.threads > 1)
-    emit.permute(Place(source.rows, stride=step if source.rows.count > 1 else 0), place, data.rows)
+    emit.permute(RowPlace(source.rows, stride=step if source.rows.count > 1 else 0), place, data.rows)
     mask: Vector | None = None
     if gate is not None:
         given = emit.vector(gate, level)
         mask = emit.new(uniform=False, level=level)
-        emit.permute(Place(given.rows, stride=step if given.rows.count > 1 else 0), place, mask.rows)
-        mask = emit.operate("ne", mask, Constant(0))
+        emit.permute(RowPlace(given.rows, stride=step if given.rows.count > 1 else 0), place, mask.rows)
+        mask = emit.operate("ne", mask, LaneConstant(0))
     masks = []
     behind = emit.operate("rsub", shift, own)  # negative for the lanes of the second row
     for number in range(count):
-        here = emit.operate("shr", behind, Constant(31))
+        here = emit.operate("shr", behind, LaneConstant(31))
         if number == 0:
-            here = emit.operate("xor", here, Constant(1))
+            here = emit.operate("xor", here, LaneConstant(1))
         masks.append(here if mask is None else emit.operate("and", here, mask))
     fetched, merged = Rows(count), Rows(count)
 
     def body() -> None:
-        emit.line("lda", a=Place(row.rows, register=ROW), dst_reg=EXTERNAL, k=0)
-        emit.line("load", dst=Place(fetched), b=0, b_reg=EXTERNAL, slot=slot, count=count)
+        emit.line("lda", a=RowPlace(row.rows, register=ROW), dst_reg=EXTERNAL, k=0)
+        emit.line("load", dst=RowPlace(fetched), b=0, b_reg=EXTERNAL, slot=slot, count=count)
         for number, chosen in enumerate(masks):
-            target = Place(merged, row=number)
-            emit.line("copy", dst=target, a=Place(chosen.rows, register=ROW), count=1)
-            old = Place(fetched, row=number)
-            emit.line("select", dst=target, a=Place(data.rows, register=ROW), b=old, count=1)
-        emit.line("store", a=Place(merged), b=0, b_reg=EXTERNAL, slot=slot, count=count)
+            target = RowPlace(merged, row=number)
+            emit.line("copy", dst=target, a=RowPlace(chosen.rows, register=ROW), count=1)
+            old = RowPlace(fetched, row=number)
+            emit.line("select", dst=target, a=RowPlace(data.rows, register=ROW), b=old, count=1)
+        emit.line("store", a=RowPlace(merged), b=0, b_reg=EXTERNAL, slot=slot, count=count)
 
     emit.each_row(emit.threads, 0, body)
 
 
 def store(emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, gate: Value | None) -> None:
     """Write an element for each thread whose gate is true, now."""
-    if isinstance(gate, Constant):
+    if isinstance(gate, LaneConstant):
         if not gate.bits:
             return
         gate = None
@@ -225,17 +227,17 @@ def store(emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, 
     if narrow:
         bit = _bit(emit, address, narrow)
         mask = (1 << (32 >> narrow)) - 1
-        bits = emit.operate("and", to_bits(emit, value, dtype), Constant(mask))
+        bits = emit.operate("and", to_bits(emit, value, dtype), LaneConstant(mask))
         value = emit.operate("shl", bits, bit)
-        ones = emit.operate("shl", Constant(mask), bit)
-        clear = emit.operate("xor", ones, Constant(-1))
+        ones = emit.operate("shl", LaneConstant(mask), bit)
+        clear = emit.operate("xor", ones, LaneConstant(-1))
     row, lane = _split(emit, address, narrow)
     rows, lanes_of, data = (emit.vector(v, emit.depth) for v in (row, lane, value))
     fetched = Rows(1)
 
     def element(k: int) -> None:
-        def at(vector: Vector) -> Place:
-            return Place(vector.rows, register=0 if vector.rows.count == 1 else ROW)
+        def at(vector: Vector) -> RowPlace:
+            return RowPlace(vector.rows, register=0 if vector.rows.count == 1 else ROW)
 
         skip = Label()
         if isinstance(gate, Vector):
@@ -243,16 +245,16 @@ def store(emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, 
             emit.line("bz", target=skip, a_reg=GATE)
         emit.line("lda", a=at(rows), dst_reg=EXTERNAL, k=k)
         emit.line("lda", a=at(lanes_of), dst_reg=WORD, k=k)
-        emit.line("load", dst=Place(fetched), b=0, b_reg=EXTERNAL, slot=slot, count=1)
-        target = Place(fetched, register=WORD)
+        emit.line("load", dst=RowPlace(fetched), b=0, b_reg=EXTERNAL, slot=slot, count=1)
+        target = RowPlace(fetched, register=WORD)
         word = {"segment": emit.config.lanes.bit_length() - 1, "count": 1}
         crossbar = {"pre": CROSSBAR, "xlu": _BROADCAST, "k": k}
         if clear is None:
             emit.line("copy", dst=target, a=at(data), **crossbar, **word)
         else:
-            emit.line("and", dst=target, a=at(clear), b=Place(fetched), **crossbar, **word)
-            emit.line("or", dst=target, a=at(data), b=Place(fetched), **crossbar, **word)
-        emit.line("store", a=Place(fetched), b=0, b_reg=EXTERNAL, slot=slot, count=1)
+            emit.line("and", dst=target, a=at(clear), b=RowPlace(fetched), **crossbar, **word)
+            emit.line("or", dst=target, a=at(data), b=RowPlace(fetched), **crossbar, **word)
+        emit.line("store", a=RowPlace(fetched), b=0, b_reg=EXTERNAL, slot=slot, count=1)
         emit.place(skip)
 
     if uniform:

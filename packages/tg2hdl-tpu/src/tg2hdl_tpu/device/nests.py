@@ -24,9 +24,9 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_tpu.device.arithmetic import constant, operation
-from tg2hdl_tpu.device.axes import Layout, dense, lay_out
-from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
-from tg2hdl_tpu.device.fold import Fold, Unfit, fold_of
+from tg2hdl_tpu.device.axes import AxisLayout, dense, lay_out
+from tg2hdl_tpu.device.emitter import Emitter, LaneConstant, Value
+from tg2hdl_tpu.device.fold import RegisterFold, Unfit, fold_of
 from tg2hdl_tpu.device.folds import Folding
 from tg2hdl_tpu.device.lower import bounds_of, computed
 from tg2hdl_tpu.device.tensors import Tensors
@@ -120,7 +120,7 @@ class _Nest(Tensors):
             raise Unfit
         return [(start, min(largest, whole - start)) for start in range(0, whole, largest)]
 
-    def parallel_layout(self) -> Layout:
+    def parallel_layout(self) -> AxisLayout:
         """The layout outside of reductions."""
         found = lay_out(self.parallel, self.extents, self.emit.config.lanes, (), self.parallel[:1])
         if found is None:
@@ -158,7 +158,7 @@ class _Nest(Tensors):
             ):
                 raise Unfit
 
-    def enter(self, layout: Layout) -> None:
+    def enter(self, layout: AxisLayout) -> None:
         """Begin to compute values of a layout."""
         self.layout, self.memo, self.emit.space = layout, {}, layout.space
 
@@ -200,7 +200,7 @@ class _Nest(Tensors):
         for item in loop.items:
             if isinstance(item, IRRegLoad) and item.reg not in stored:
                 self.know(item)
-        folds: list[tuple[int, Fold]] = []
+        folds: list[tuple[int, RegisterFold]] = []
         for item in sets:
             first = self.registers.get(item.reg)
             fold = fold_of(item, first) if isinstance(first, IRConst) else None
@@ -217,7 +217,7 @@ class _Nest(Tensors):
                     return
         raise Unfit
 
-    def layouts(self, counters: list[IRCounter], loads: list[IRBufLoad]) -> Iterator[Layout]:
+    def layouts(self, counters: list[IRCounter], loads: list[IRBufLoad]) -> Iterator[AxisLayout]:
         """Ways to put the loops into lanes and rows: in the order of each tensor, and of the result."""
         every = (*reversed(counters), *self.parallel)
         orders = []
@@ -234,7 +234,7 @@ class _Nest(Tensors):
                 yield layout
 
     def attempt(
-        self, layout: Layout, counters: list[IRCounter], folds: list[Fold], rows: int
+        self, layout: AxisLayout, counters: list[IRCounter], folds: list[RegisterFold], rows: int
     ) -> list[Tile] | None:
         """Reductions in a layout, of so many rows at a time, or None where they do not fit."""
         emit, before, memo = self.emit, dict(self.emit.code.constants), self.memo
@@ -259,7 +259,7 @@ class _Nest(Tensors):
         emit.close()
         return tiles
 
-    def parts(self, layout: Layout, counters: list[IRCounter], rows: int) -> Iterator[Layout]:
+    def parts(self, layout: AxisLayout, counters: list[IRCounter], rows: int) -> Iterator[AxisLayout]:
         """The layout, or parts of its outermost loops one after the other."""
         total = prod(layout.space)
         if total <= rows:
@@ -319,10 +319,10 @@ class _Nest(Tensors):
         if node.gate is None:
             return self.elements(node)
         gate = self.memo[node.gate]
-        other = Constant(0) if node.alt is None else self.memo[node.alt]
+        other = LaneConstant(0) if node.alt is None else self.memo[node.alt]
         return (
             other
-            if isinstance(gate, Constant) and not gate.bits
+            if isinstance(gate, LaneConstant) and not gate.bits
             else self.emit.select(gate, self.elements(node), other)
         )
 

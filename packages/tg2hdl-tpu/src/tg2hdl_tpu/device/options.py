@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from tg2hdl_ir.target_options import POSITIVE, TargetOptions, engine_names
 
-__all__ = ["DeviceOptions"]
+__all__ = ["TinytpuOptions"]
 
 
 @dataclass(frozen=True)
-class DeviceOptions(TargetOptions):
+class TinytpuOptions(TargetOptions):
     """Options of the device TINYTPU.
 
     Parameters

@@ -9,9 +9,9 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import BufferMeta, IRCounter, IRValue, KernelIR
 from tg2hdl_tpu.device.copies import FLAT, GATHERED, Copies, Factors, Matrix, address_of, padded, strides, up
 from tg2hdl_tpu.device.shuffle import LARGEST, Shuffle
-from tg2hdl_tpu.device.sums import Sum
+from tg2hdl_tpu.device.sums import SumOfProducts
 
-__all__ = ["DEPTH", "Plan", "Planner", "Product"]
+__all__ = ["DEPTH", "BatchProduct", "SumPlan", "SumPlanner"]
 
 #: Bytes of a row of the first matrix in VMEM; longer ones come in parts.
 DEPTH = 256
@@ -22,7 +22,7 @@ _BEHIND = 16
 
 
 @dataclass(frozen=True)
-class Product:
+class BatchProduct:
     """``result = a @ b`` for each iteration of the batch: `rows` x `depth` times `depth` x `columns`.
 
     `depth` and `columns` are multiples of the sides of the matrix unit; `a` has zeros where it was rounded up.
@@ -38,23 +38,27 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SumPlan:
     """One way to execute a sum, and the address of its result."""
 
     cost: float
-    product: Product
+    product: BatchProduct
     copies: tuple[KernelIR | Shuffle, ...]
     kept: tuple[KernelIR | Shuffle, ...]
     scratch: tuple[BufferMeta, ...]
     address: IRValue
 
 
-class Planner(Factors):
+class SumPlanner(Factors):
     """Plans the sums of a kernel."""
 
     def plan(
-        self, found: Sum, above: tuple[IRCounter, ...], counters: list[set[IRCounter]], swapped: bool
-    ) -> Plan | None:
+        self,
+        found: SumOfProducts,
+        above: tuple[IRCounter, ...],
+        counters: list[set[IRCounter]],
+        swapped: bool,
+    ) -> SumPlan | None:
         """One way to execute a sum; `counters` are those of its factors."""
         a, b = found.factors[::-1] if swapped else found.factors
         of_a, of_b = counters[::-1] if swapped else counters
@@ -90,13 +94,13 @@ class Planner(Factors):
         address = address_of(
             t for t in zip((*batch, *high, *across), places, strict=True) if t[0] is not only
         )
-        product = Product(tuple(each), total, depth, up(used, width), matrix_a, matrix_b, result)
+        product = BatchProduct(tuple(each), total, depth, up(used, width), matrix_a, matrix_b, result)
         rate = 1 if matrix_b.tiles else side
         inner = next((c for c in reversed(outer) if c in rows or c in columns), None)
         cost = copies.cost + prod(each) * product.columns // width * depth // side * (rate + total)
         cost += prod(bounds[c] for c in outer) * (FLAT if inner in columns else GATHERED)
         stages, kept = tuple(copies.stages), tuple(copies.kept)
-        return Plan(cost, product, stages, kept, tuple(copies.scratch), address)
+        return SumPlan(cost, product, stages, kept, tuple(copies.scratch), address)
 
     def _first(
         self, copies: Copies, value: IRValue, rows: dict[IRCounter, int], deep: dict[IRCounter, int]

@@ -28,9 +28,9 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.copies import GATHERED
-from tg2hdl_tpu.device.plans import Planner, Product
+from tg2hdl_tpu.device.plans import BatchProduct, SumPlanner
 from tg2hdl_tpu.device.shuffle import Shuffle
-from tg2hdl_tpu.device.sums import Sum, find_sum, needs, starts_at_zero
+from tg2hdl_tpu.device.sums import SumOfProducts, find_sum, needs, starts_at_zero
 
 __all__ = ["Stages", "split_products"]
 
@@ -44,7 +44,7 @@ class Stages:
 
     Parameters
     ----------
-    each : tuple of KernelIR, Shuffle or Product
+    each : tuple of KernelIR, Shuffle or BatchProduct
         Program that runs each time.
     kept : tuple of KernelIR or Shuffle
         Copies of tensors that do not change, which are made before.
@@ -54,7 +54,7 @@ class Stages:
         Slots whose copies can be kept.
     """
 
-    each: tuple[KernelIR | Shuffle | Product, ...]
+    each: tuple[KernelIR | Shuffle | BatchProduct, ...]
     kept: tuple[KernelIR | Shuffle, ...] = ()
     scratch: tuple[BufferMeta, ...] = ()
     factors: frozenset[int] = frozenset()
@@ -93,7 +93,7 @@ def split_products(
     if not kernel.variables:  # with them, the result has the size that their present values give it
         verify(rest)
     last = splitter.stages[-1]
-    assert isinstance(last, Product)
+    assert isinstance(last, BatchProduct)
     slot = _stored_as_it_is(rest, last, splitter.planner.affine)
     part = last.rows * last.result.stride % config.lanes
     if slot is not None and not (part and slot in shared):
@@ -104,7 +104,7 @@ def split_products(
     return Stages((*splitter.stages, rest), kept, scratch, factors)
 
 
-def _stored_as_it_is(rest: KernelIR, product: Product, affine: AffineAnalysis) -> int | None:
+def _stored_as_it_is(rest: KernelIR, product: BatchProduct, affine: AffineAnalysis) -> int | None:
     """Slot of the output, where the rest of a kernel only copies the product there."""
     statements = list(rest.loop_tree.statements())
     loads = [s for s in statements if isinstance(s, IRBufLoad)]
@@ -133,10 +133,10 @@ class _Splitter:
         on_vectors: Callable[[], float | None],
     ) -> None:
         self.bounds, self.on_vectors = bounds, on_vectors
-        self.planner, self.ranges = Planner(kernel, bounds, config, steady), RangeAnalysis()
+        self.planner, self.ranges = SumPlanner(kernel, bounds, config, steady), RangeAnalysis()
         self.kept: list[KernelIR | Shuffle] = []
         self.factors: set[int] = set()
-        self.stages: list[KernelIR | Shuffle | Product] = []
+        self.stages: list[KernelIR | Shuffle | BatchProduct] = []
         self.written = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
 
     def loop(self, loop: LoopIR, above: tuple[IRCounter, ...]) -> LoopIR:
@@ -179,7 +179,7 @@ class _Splitter:
         load = IRBufLoad(plan.product.result.slot, plan.address, DType.INT32)
         return [load, IRRegStore(load, found.reg)]
 
-    def cost_on_vectors(self, found: Sum, above: tuple[IRCounter, ...]) -> float:
+    def cost_on_vectors(self, found: SumOfProducts, above: tuple[IRCounter, ...]) -> float:
         known = self.on_vectors()
         if known is not None:
             return known

@@ -9,16 +9,16 @@ import numpy as np
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
-from tg2hdl_tpu.device.code import Place, Rows
-from tg2hdl_tpu.device.emitter import CROSSBAR, EXTERNAL, Constant, Emitter, Value, Vector
+from tg2hdl_tpu.device.code import RowPlace, Rows
+from tg2hdl_tpu.device.emitter import CROSSBAR, EXTERNAL, Emitter, LaneConstant, Value, Vector
 from tg2hdl_tpu.device.memory import elements_of_word
 from tg2hdl_tpu.isa import REDUCE, XLU
 
-__all__ = ["Block", "load_run", "store_run"]
+__all__ = ["ThreadBlock", "load_run", "store_run"]
 
 
 @dataclass(frozen=True)
-class Block:
+class ThreadBlock:
     """Threads that run at a time.
 
     Parameters
@@ -41,60 +41,68 @@ class Block:
     def row(self, emit: Emitter, per_word: int) -> Value:
         """First row of external memory, where element 0 belongs to thread 0."""
         first = self.start // per_word
-        if isinstance(self.number, Constant):
-            return Constant(first)
-        step = emit.operate("mul", self.number, Constant(self.rows // per_word))
-        return emit.operate("add", step, Constant(first)) if first else step
+        if isinstance(self.number, LaneConstant):
+            return LaneConstant(first)
+        step = emit.operate("mul", self.number, LaneConstant(self.rows // per_word))
+        return emit.operate("add", step, LaneConstant(first)) if first else step
 
     def fits(self, per_word: int) -> bool:
         """Whether blocks begin with whole rows of narrow elements."""
-        return self.start % per_word == 0 and (isinstance(self.number, Constant) or self.rows % per_word == 0)
+        return self.start % per_word == 0 and (
+            isinstance(self.number, LaneConstant) or self.rows % per_word == 0
+        )
 
 
 def _place(
-    emit: Emitter, block: Block, offset: Value, per_word: int, bounds: tuple[int, int] | None
+    emit: Emitter, block: ThreadBlock, offset: Value, per_word: int, bounds: tuple[int, int] | None
 ) -> tuple[Value, Value]:
     """External row and lane of the first thread's element; the row is kept in `bounds`, for blocks all outside."""
     lanes = emit.config.lanes
     row = block.row(emit, per_word)
-    if isinstance(offset, Constant):
-        shift: Value = Constant(offset.bits // per_word % lanes)
-        rows: Value = Constant(offset.bits // per_word // lanes)
+    if isinstance(offset, LaneConstant):
+        shift: Value = LaneConstant(offset.bits // per_word % lanes)
+        rows: Value = LaneConstant(offset.bits // per_word // lanes)
     else:
-        words = emit.operate("sra", offset, Constant(per_word.bit_length() - 1)) if per_word > 1 else offset
-        shift = emit.operate("and", words, Constant(lanes - 1)) if per_word == 1 else Constant(0)
-        rows = emit.operate("sra", words, Constant(lanes.bit_length() - 1))
-    if isinstance(row, Constant) and isinstance(rows, Constant):
+        words = (
+            emit.operate("sra", offset, LaneConstant(per_word.bit_length() - 1)) if per_word > 1 else offset
+        )
+        shift = emit.operate("and", words, LaneConstant(lanes - 1)) if per_word == 1 else LaneConstant(0)
+        rows = emit.operate("sra", words, LaneConstant(lanes.bit_length() - 1))
+    if isinstance(row, LaneConstant) and isinstance(rows, LaneConstant):
         at = row.bits + rows.bits
-        return Constant(min(max(at, bounds[0]), bounds[1]) if bounds else at), shift
-    first, second = (rows, row) if isinstance(row, Constant) else (row, rows)
+        return LaneConstant(min(max(at, bounds[0]), bounds[1]) if bounds else at), shift
+    first, second = (rows, row) if isinstance(row, LaneConstant) else (row, rows)
     place: Value = first
-    if not isinstance(second, Constant) or second.bits:
+    if not isinstance(second, LaneConstant) or second.bits:
         place = emit.operate("add", first, second)
     if bounds:
-        place = emit.operate("min", emit.operate("max", place, Constant(bounds[0])), Constant(bounds[1]))
+        place = emit.operate(
+            "min", emit.operate("max", place, LaneConstant(bounds[0])), LaneConstant(bounds[1])
+        )
     return place, shift
 
 
 def _move(emit: Emitter, op: str, slot: int, row: Value, rows: Rows, *, count: int, extra: int = 0) -> None:
     """DMA of neighbouring rows, now; `extra` rows further on in both memories."""
-    place = Place(rows, row=extra)
+    place = RowPlace(rows, row=extra)
     side: dict[str, Any] = {"dst": place} if op == "load" else {"a": place}
-    if isinstance(row, Constant):
+    if isinstance(row, LaneConstant):
         emit.line(op, b=row.bits + extra, slot=slot, count=count, **side)
     else:
         emit.register(EXTERNAL, row)
         emit.line(op, b=extra, b_reg=EXTERNAL, slot=slot, count=count, **side)
 
 
-def load_run(emit: Emitter, slot: int, dtype: DType, block: Block, offset: Value, size: int | None) -> Vector:
+def load_run(
+    emit: Emitter, slot: int, dtype: DType, block: ThreadBlock, offset: Value, size: int | None
+) -> Vector:
     """Elements `thread + offset`, now.  With `size`, that of the buffer, blocks that lie outside read anything."""
     per_word = elements_of_word(dtype)
     lanes = emit.config.lanes
     words = -(-block.rows // per_word)
     bounds = None if size is None else (-block.rows - 2, -(-size // (lanes * per_word)) + 1)
     row, shift = _place(emit, block, offset, per_word, bounds)
-    aligned = isinstance(shift, Constant) and shift.bits == 0
+    aligned = isinstance(shift, LaneConstant) and shift.bits == 0
     result = emit.new(uniform=False, level=emit.depth)
     if aligned and per_word == 1:
         _move(emit, "load", slot, row, result.rows, count=words)
@@ -104,7 +112,7 @@ def load_run(emit: Emitter, slot: int, dtype: DType, block: Block, offset: Value
     if per_word > 1:
         return _unpacked(emit, fetched, result, dtype, per_word)
     lane = np.arange(lanes)
-    if isinstance(shift, Constant):
+    if isinstance(shift, LaneConstant):
         index = Vector(emit.code.constant((lane + shift.bits) % lanes), False, 0)
         wraps = Vector(emit.code.constant(lane + shift.bits >= lanes), False, 0)
     else:
@@ -113,13 +121,13 @@ def load_run(emit: Emitter, slot: int, dtype: DType, block: Block, offset: Value
         own = Vector(emit.lanes(), False, 0)
         emit.operate("add", own, shift, into=index, level=level)
         emit.operate("lt", Vector(emit.code.constant(np.full(lanes, lanes - 1)), True, 0), index, into=wraps)
-        emit.operate("and", index, Constant(lanes - 1), into=index, level=level)
+        emit.operate("and", index, LaneConstant(lanes - 1), into=index, level=level)
     step = int(block.rows > 1)
     other = Rows(block.rows)
-    emit.permute(Place(fetched, stride=step), index, other)
+    emit.permute(RowPlace(fetched, stride=step), index, other)
     emit.operate("copy", wraps, into=result, level=emit.depth)
     first = Rows(block.rows)
-    emit.permute(Place(fetched, row=1, stride=step), index, first)
+    emit.permute(RowPlace(fetched, row=1, stride=step), index, first)
     level = emit.depth
     emit.operate("select", Vector(first, False, level), Vector(other, False, level), into=result)
     return result
@@ -134,9 +142,9 @@ def _unpacked(emit: Emitter, fetched: Rows, result: Vector, dtype: DType, per_wo
         index = emit.code.constant(phase * (lanes // per_word) + lane // per_word)
         emit.line(
             "copy",
-            dst=Place(result.rows, row=phase, stride=per_word if count > 1 else 0),
-            a=Place(fetched, stride=int(count > 1)),
-            b=Place(index),
+            dst=RowPlace(result.rows, row=phase, stride=per_word if count > 1 else 0),
+            a=RowPlace(fetched, stride=int(count > 1)),
+            b=RowPlace(index),
             pre=CROSSBAR,
             xlu=XLU.index("permute"),
             count=count,
@@ -150,14 +158,20 @@ def _unpacked(emit: Emitter, fetched: Rows, result: Vector, dtype: DType, per_wo
 
 
 def store_run(
-    emit: Emitter, slot: int, dtype: DType, block: Block, offset: Value, value: Value, gate: Value | None
+    emit: Emitter,
+    slot: int,
+    dtype: DType,
+    block: ThreadBlock,
+    offset: Value,
+    value: Value,
+    gate: Value | None,
 ) -> bool:
     """Elements `thread + offset`, now; False where that needs another way."""
     per_word = elements_of_word(dtype)
     if per_word > 1 and gate is not None:
         return False
     row, shift = _place(emit, block, offset, per_word, None)
-    if not isinstance(shift, Constant) or shift.bits:
+    if not isinstance(shift, LaneConstant) or shift.bits:
         return False
     words = -(-block.rows // per_word)
     if per_word > 1:
@@ -183,17 +197,17 @@ def store_run(
     return True
 
 
-def _packed(emit: Emitter, value: Value, block: Block, per_word: int) -> Rows:
+def _packed(emit: Emitter, value: Value, block: ThreadBlock, per_word: int) -> Rows:
     lanes = emit.config.lanes
     width = 32 // per_word
-    masked = emit.operate("and", value, Constant((1 << width) - 1), level=emit.depth)
+    masked = emit.operate("and", value, LaneConstant((1 << width) - 1), level=emit.depth)
     bit = emit.code.constant(np.arange(lanes) % per_word * width)
     words = Rows(-(-block.rows // per_word))
     emit.line(
         "shl",
-        dst=Place(words, stride=int(block.rows > 1)),
-        a=Place(masked.rows, stride=int(masked.rows.count == block.rows and block.rows > 1)),
-        b=Place(bit),
+        dst=RowPlace(words, stride=int(block.rows > 1)),
+        a=RowPlace(masked.rows, stride=int(masked.rows.count == block.rows and block.rows > 1)),
+        b=RowPlace(bit),
         reduce=REDUCE.index("add"),
         levels=per_word - 1,
         pack=1,
@@ -203,7 +217,7 @@ def _packed(emit: Emitter, value: Value, block: Block, per_word: int) -> Rows:
     return words
 
 
-def _keep_rest(emit: Emitter, slot: int, row: Value, data: Rows, block: Block, per_word: int) -> None:
+def _keep_rest(emit: Emitter, slot: int, row: Value, data: Rows, block: ThreadBlock, per_word: int) -> None:
     """Replace words behind the last thread's element by those of the memory."""
     lanes = emit.config.lanes
     last = data.count - 1
@@ -215,9 +229,19 @@ def _keep_rest(emit: Emitter, slot: int, row: Value, data: Rows, block: Block, p
     old = Rows(data.count)
     _move(emit, "load", slot, row, old, count=1, extra=last)
     emit.line(
-        "and", dst=Place(old, row=last), a=Place(old, row=last), b=Place(emit.code.constant(~ours)), count=1
+        "and",
+        dst=RowPlace(old, row=last),
+        a=RowPlace(old, row=last),
+        b=RowPlace(emit.code.constant(~ours)),
+        count=1,
     )
     emit.line(
-        "and", dst=Place(data, row=last), a=Place(data, row=last), b=Place(emit.code.constant(ours)), count=1
+        "and",
+        dst=RowPlace(data, row=last),
+        a=RowPlace(data, row=last),
+        b=RowPlace(emit.code.constant(ours)),
+        count=1,
     )
-    emit.line("or", dst=Place(data, row=last), a=Place(data, row=last), b=Place(old, row=last), count=1)
+    emit.line(
+        "or", dst=RowPlace(data, row=last), a=RowPlace(data, row=last), b=RowPlace(old, row=last), count=1
+    )

@@ -15,11 +15,11 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.turns import compiles
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.device.code import Program
+from tg2hdl_tpu.device.code import DeviceProgram
 from tg2hdl_tpu.device.compile import compile_kernel
 from tg2hdl_tpu.device.emitter import EXTERNAL
 from tg2hdl_tpu.device.image import GUARD, LANES, ROW_BYTES, ROWS, image
-from tg2hdl_tpu.device.options import DeviceOptions
+from tg2hdl_tpu.device.options import TinytpuOptions
 from tg2hdl_tpu.isa import FIELDS, Instruction, Trap, encode, fields_of, is_illegal
 from tg2hdl_tpu.machine import Machine, Result
 from tg2hdl_tpu.vector_ops import PARTS
@@ -41,12 +41,12 @@ class LoadedKernel:
 
     def __init__(self, text: str) -> None:
         header, _, self.text = text.partition("\n")
-        self.options = DeviceOptions.parse(header.removeprefix(_HEADER))
+        self.options = TinytpuOptions.parse(header.removeprefix(_HEADER))
         self.kernel = parse_kernel(self.text)
         self.seen: dict[tuple[int, int], int] = {}
 
     @staticmethod
-    def source(kernel: KernelIR, options: DeviceOptions) -> str:
+    def source(kernel: KernelIR, options: TinytpuOptions) -> str:
         """Printed kernel with its options."""
         return f"{_HEADER}{options}\n{kernel.format()}"
 
@@ -181,7 +181,7 @@ def _is_illegal(word: int) -> bool:
 class _Words:
     """A program in the machine's words, whose buffers are placed before each run."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DeviceProgram) -> None:
         self.program = program
         self.words = [encode(i) for i in program.instructions]
         self.illegal = np.array([_is_illegal(word & ~_PLACES) for word in self.words], np.uint8)
@@ -197,7 +197,7 @@ class _Words:
         return machine.run(limit=_LIMIT)
 
 
-def _placed(program: Program, words: Iterable[int], starts: dict[int, int]) -> list[int]:
+def _placed(program: DeviceProgram, words: Iterable[int], starts: dict[int, int]) -> list[int]:
     found, field = list(words), FIELDS["b"]
     mask = (1 << field.width) - 1
     for at, slot in program.slots:
@@ -231,7 +231,7 @@ def _hardware(engine: str, parts: frozenset[str]) -> Any:
 
 
 def _on_hardware(
-    engine: str, program: Program, starts: dict[int, int], sizes: dict[int, int], written: list[int]
+    engine: str, program: DeviceProgram, starts: dict[int, int], sizes: dict[int, int], written: list[int]
 ) -> Result:
     """Run on simulated hardware, into whose memory the rows of the buffers are copied."""
     total = sum(sizes.values())

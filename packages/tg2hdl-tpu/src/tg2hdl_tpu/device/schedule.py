@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.device.code import Line, Place, Rows
+from tg2hdl_tpu.device.code import Line, RowPlace, Rows
 from tg2hdl_tpu.isa import OPCODES
 
 __all__ = ["scheduled"]
@@ -75,7 +75,9 @@ def _kind(line: Line) -> int | None:
     op = OPCODES[line.op].op
     if op is None or line.fields.get("pre", 0) in (1, 2):
         return None
-    return None if any(isinstance(p, Place) and p.register for p in (line.dst, line.a, line.b)) else op.kind
+    return (
+        None if any(isinstance(p, RowPlace) and p.register for p in (line.dst, line.a, line.b)) else op.kind
+    )
 
 
 def _split(lines: Sequence[Line], config: Config) -> Iterator[Line]:
@@ -93,7 +95,7 @@ def _split(lines: Sequence[Line], config: Config) -> Iterator[Line]:
             yield line
 
 
-def _span(place: Place, count: int, moves: bool, segment: int = 0) -> tuple[int, int]:
+def _span(place: RowPlace, count: int, moves: bool, segment: int = 0) -> tuple[int, int]:
     """First and last row; transfers move neighbouring rows."""
     first = (place.row << segment) + place.lane
     stride = 1 if moves else place.stride
@@ -114,9 +116,9 @@ def _connect(steps: list[_Step], config: Config) -> None:
 
     for step in steps:
         line, count = step.line, step.rows
-        targets: list[tuple[Place, tuple[int, int]]] = []
+        targets: list[tuple[RowPlace, tuple[int, int]]] = []
         moves = step.moves
-        sources = [(p, _span(p, count, moves)) for p in (line.a, line.b) if isinstance(p, Place)]
+        sources = [(p, _span(p, count, moves)) for p in (line.a, line.b) if isinstance(p, RowPlace)]
         if line.dst is not None:
             rows = 1 if line.fields.get("accumulate") else count
             targets.append((line.dst, _span(line.dst, rows, moves, line.fields.get("segment", 0))))

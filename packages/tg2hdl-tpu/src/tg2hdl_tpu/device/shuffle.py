@@ -12,7 +12,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden.kernel import evaluate
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, KernelIR, is_const
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.device.code import Place, Rows
+from tg2hdl_tpu.device.code import RowPlace, Rows
 from tg2hdl_tpu.device.emitter import CROSSBAR, Emitter
 from tg2hdl_tpu.isa import REDUCE, XLU
 
@@ -138,19 +138,19 @@ def emit_shuffle(emit: Emitter, shuffle: Shuffle) -> None:
             window, words = (first, count), _words(emit, shuffle.source, first, count)
         rows, packed = Rows(len(table)), Rows(len(table) // _BYTES)
         for n, line in enumerate(table):
-            _row(emit, words, Place(rows, row=n), line)
+            _row(emit, words, RowPlace(rows, row=n), line)
         emit.line(
             "shl",
-            dst=Place(packed, stride=1),
-            a=Place(rows, stride=1),
-            b=Place(emit.code.constant(np.arange(lanes) % _BYTES * 8)),
+            dst=RowPlace(packed, stride=1),
+            a=RowPlace(rows, stride=1),
+            b=RowPlace(emit.code.constant(np.arange(lanes) % _BYTES * 8)),
             reduce=REDUCE.index("add"),
             levels=_BYTES - 1,
             pack=1,
             segment=_BYTES.bit_length() - 1,
             count=len(table),
         )
-        emit.line("store", a=Place(packed), b=at, slot=shuffle.target, count=packed.count)
+        emit.line("store", a=RowPlace(packed), b=at, slot=shuffle.target, count=packed.count)
         at += packed.count
 
 
@@ -158,34 +158,38 @@ def _words(emit: Emitter, slot: int, first: int, count: int) -> Rows:
     """External rows as words of a byte each."""
     lane = np.arange(emit.config.lanes)
     fetched, words = Rows(count), Rows(_BYTES * count)
-    emit.line("load", dst=Place(fetched), b=first, slot=slot, count=count)
+    emit.line("load", dst=RowPlace(fetched), b=first, slot=slot, count=count)
     for phase in range(_BYTES):
         index = emit.code.constant(phase * (len(lane) // _BYTES) + lane // _BYTES)
-        place = Place(words, row=phase, stride=_BYTES)
-        emit.line("copy", dst=place, a=Place(fetched, stride=1), b=Place(index), count=count, **_PERMUTE)
-    all_ = Place(words, stride=1)
-    emit.line("shr", dst=all_, a=all_, b=Place(emit.code.constant(lane % _BYTES * 8)), count=words.count)
+        place = RowPlace(words, row=phase, stride=_BYTES)
+        emit.line(
+            "copy", dst=place, a=RowPlace(fetched, stride=1), b=RowPlace(index), count=count, **_PERMUTE
+        )
+    all_ = RowPlace(words, stride=1)
+    emit.line("shr", dst=all_, a=all_, b=RowPlace(emit.code.constant(lane % _BYTES * 8)), count=words.count)
     emit.line("and", dst=all_, a=all_, b=255, constant=1, count=words.count)
     return words
 
 
-def _row(emit: Emitter, words: Rows, target: Place, line: Table) -> None:
+def _row(emit: Emitter, words: Rows, target: RowPlace, line: Table) -> None:
     """Collect a row of words."""
     rows, masks = _masks(line)
     if not rows:
-        emit.line("copy", dst=target, a=Place(emit.zero()), count=1)
+        emit.line("copy", dst=target, a=RowPlace(emit.zero()), count=1)
         return
-    index = Place(emit.code.constant(_index(line)))
+    index = RowPlace(emit.code.constant(_index(line)))
     if len(rows) == 1 and line.min() >= 0:
-        emit.line("copy", dst=target, a=Place(words, row=rows[0]), b=index, count=1, **_PERMUTE)
+        emit.line("copy", dst=target, a=RowPlace(words, row=rows[0]), b=index, count=1, **_PERMUTE)
         return
     found = Rows(len(rows))
     if rows[-1] - rows[0] == len(rows) - 1:
-        place = Place(words, row=rows[0], stride=1)
-        emit.line("copy", dst=Place(found, stride=1), a=place, b=index, count=len(rows), **_PERMUTE)
+        place = RowPlace(words, row=rows[0], stride=1)
+        emit.line("copy", dst=RowPlace(found, stride=1), a=place, b=index, count=len(rows), **_PERMUTE)
     else:
         for n, row in enumerate(rows):
-            emit.line("copy", dst=Place(found, row=n), a=Place(words, row=row), b=index, count=1, **_PERMUTE)
-    kept = Place(emit.code.constant(masks), stride=1)
+            emit.line(
+                "copy", dst=RowPlace(found, row=n), a=RowPlace(words, row=row), b=index, count=1, **_PERMUTE
+            )
+    kept = RowPlace(emit.code.constant(masks), stride=1)
     sums = {"accumulate": 1, "reduce": REDUCE.index("add")}
-    emit.line("and", dst=target, a=Place(found, stride=1), b=kept, count=len(rows), **sums)
+    emit.line("and", dst=target, a=RowPlace(found, stride=1), b=kept, count=len(rows), **sums)

@@ -20,11 +20,11 @@ from tg2hdl_ir.nodes import (
     values_below,
 )
 
-__all__ = ["Sum", "find_sum", "needs", "starts_at_zero", "uncast"]
+__all__ = ["SumOfProducts", "find_sum", "needs", "starts_at_zero", "uncast"]
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumOfProducts:
     """A reduction whose steps add a product."""
 
     reg: int
@@ -32,7 +32,7 @@ class Sum:
     counters: tuple[IRCounter, ...]
 
 
-def find_sum(loop: LoopIR) -> Sum | None:
+def find_sum(loop: LoopIR) -> SumOfProducts | None:
     """The reduction that a nest of loops is, when it only adds products."""
     counters: list[IRCounter] = []
     statements: list[IRStatement] = []
@@ -59,13 +59,13 @@ def find_sum(loop: LoopIR) -> Sum | None:
     if value.dtype != DType.INT32:
         return None
     if value.op == "mulacc" and value.srcs[2] is read:
-        return Sum(read.reg, (value.srcs[0], value.srcs[1]), tuple(counters))
+        return SumOfProducts(read.reg, (value.srcs[0], value.srcs[1]), tuple(counters))
     if value.op != "add" or read not in value.srcs:
         return None
     other = value.srcs[1] if value.srcs[0] is read else value.srcs[0]
     if not isinstance(other, IROp) or other.op != "mul":
         return None
-    return Sum(read.reg, (other.srcs[0], other.srcs[1]), tuple(counters))
+    return SumOfProducts(read.reg, (other.srcs[0], other.srcs[1]), tuple(counters))
 
 
 def starts_at_zero(reg: int, before: list[IRItem]) -> bool:

@@ -13,10 +13,10 @@ from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRValue, IRVariable, KernelIR
 from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
-from tg2hdl_tpu.device.axes import Layout, dense, spread
-from tg2hdl_tpu.device.code import Line, Place, Rows
+from tg2hdl_tpu.device.axes import AxisLayout, dense, spread
+from tg2hdl_tpu.device.code import Line, RowPlace, Rows
 from tg2hdl_tpu.device.compact import compact
-from tg2hdl_tpu.device.emitter import CROSSBAR, Constant
+from tg2hdl_tpu.device.emitter import CROSSBAR, LaneConstant
 from tg2hdl_tpu.device.fold import Unfit
 from tg2hdl_tpu.device.image import GUARD
 from tg2hdl_tpu.device.memory import elements_of_word
@@ -80,8 +80,8 @@ class Tensors:
         self.reduced = {loop.counter for loop in kernel.loop_tree.walk() if loop.axis_type == "reduce"}
         self.resident: dict[int, _Resident] = {}
         self.parallel: tuple[IRCounter, ...] = ()  # loops outside of reductions, innermost first
-        self.layout: Layout  # of the results
-        self.outer: Layout  # outside of reductions
+        self.layout: AxisLayout  # of the results
+        self.outer: AxisLayout  # outside of reductions
 
     def form(self, address: IRValue) -> Affine:
         """Affine form of an address, with the values of variables."""
@@ -130,7 +130,7 @@ class Tensors:
         self.resident[slot] = _Resident(rows, low)
         for at in range(0, rows.count, _MOVED):
             part = min(_MOVED, rows.count - at)
-            self.emit.line("load", dst=Place(rows, at), b=low + at, slot=slot, count=part)
+            self.emit.line("load", dst=RowPlace(rows, at), b=low + at, slot=slot, count=part)
         return self.resident[slot]
 
     def unpacked(self, slot: int, dtype: DType, low: int, high: int) -> _Resident:
@@ -138,13 +138,13 @@ class Tensors:
         emit, lanes, narrow = self.emit, self.emit.config.lanes, elements_of_word(dtype)
         lane, count = np.arange(lanes), high - low + 1
         packed, words = Rows(count), Rows(count * narrow)
-        emit.line("load", dst=Place(packed), b=low, slot=slot, count=count)
+        emit.line("load", dst=RowPlace(packed), b=low, slot=slot, count=count)
         for phase in range(narrow):
             emit.line(
                 "copy",
-                dst=Place(words, phase, narrow if count > 1 else 0),
-                a=Place(packed, stride=int(count > 1)),
-                b=Place(emit.code.constant(phase * (lanes // narrow) + lane // narrow)),
+                dst=RowPlace(words, phase, narrow if count > 1 else 0),
+                a=RowPlace(packed, stride=int(count > 1)),
+                b=RowPlace(emit.code.constant(phase * (lanes // narrow) + lane // narrow)),
                 pre=CROSSBAR,
                 xlu=XLU.index("permute"),
                 count=count,
@@ -203,7 +203,7 @@ class Tensors:
             for n in range(1 if together else count):
                 self.emit.line(
                     "load",
-                    dst=Place(rows, to + n * runs[0]),
+                    dst=RowPlace(rows, to + n * runs[0]),
                     b=first + source + n * runs[1],
                     slot=slot,
                     count=count if together else 1,
@@ -236,17 +236,17 @@ class Tensors:
             for (to, source), count, (stride, step) in spread(
                 [e for e, _, _ in aligned], [t for _, _, t in aligned], [s // lanes for _, s, _ in aligned]
             ):
-                where = Place(into.rows, target + to, stride)
-                self._lanes_of(where, Place(block.rows, row - block.first + source, step), index, count)
+                where = RowPlace(into.rows, target + to, stride)
+                self._lanes_of(where, RowPlace(block.rows, row - block.first + source, step), index, count)
         return into
 
-    def _lanes_of(self, into: Place, source: Place, index: np.ndarray, count: int) -> None:
+    def _lanes_of(self, into: RowPlace, source: RowPlace, index: np.ndarray, count: int) -> None:
         """Collect lanes, numbered by `index` from those of the first row on, of each row and the one behind it."""
         emit, lanes = self.emit, self.emit.config.lanes
         if index.max() >= 2 * lanes:
             raise Unfit
 
-        def permute(to: Place, row: int) -> None:
+        def permute(to: RowPlace, row: int) -> None:
             from_, order = replace(source, row=source.row + row), (index % lanes).astype(np.int32)
             if (order == order[0]).all():
                 emit.line(
@@ -259,7 +259,7 @@ class Tensors:
                     k=int(order[0]),
                 )
             else:
-                place = Place(emit.code.constant(order))
+                place = RowPlace(emit.code.constant(order))
                 emit.line(
                     "copy", dst=to, a=from_, b=place, count=count, pre=CROSSBAR, xlu=XLU.index("permute")
                 )
@@ -268,10 +268,10 @@ class Tensors:
             permute(into, 0)
             return
         step = int(count > 1)
-        parts = [Place(Rows(count), stride=step) for _ in range(2)]
+        parts = [RowPlace(Rows(count), stride=step) for _ in range(2)]
         for n, part in enumerate(parts):
             permute(part, n)
-        emit.line("copy", dst=into, a=Place(emit.code.constant(index < lanes)), count=count)
+        emit.line("copy", dst=into, a=RowPlace(emit.code.constant(index < lanes)), count=count)
         emit.line("select", dst=into, a=parts[0], b=parts[1], count=count)
 
     def store(self, node: IRBufStore, value: Tile) -> None:
@@ -313,7 +313,7 @@ class Tensors:
                 if rows:
                     self.move(node.buf_idx, value, at, first // lanes + to, rows)
         if not whole:
-            self._store_part(node.buf_idx, Place(value.rows, value.first + last), end, part)
+            self._store_part(node.buf_idx, RowPlace(value.rows, value.first + last), end, part)
 
     @property
     def wide(self) -> list[IRCounter]:
@@ -355,21 +355,23 @@ class Tensors:
             raise Unfit
         around, emit.space = emit.space, space
         bits = emit.tile(to_bits(emit, value, dtype))
-        masked = emit.operate("and", bits, Constant((1 << 32 // narrow) - 1))
+        masked = emit.operate("and", bits, LaneConstant((1 << 32 // narrow) - 1))
         emit.space = around
         words = Rows(-(-count // narrow))
         emit.line(
             "shl",
-            dst=Place(words, stride=int(count > 1)),
-            a=Place(masked.rows, masked.first, int(count > 1)),
-            b=Place(emit.code.constant(np.arange(lanes) % narrow * (32 // narrow))),
+            dst=RowPlace(words, stride=int(count > 1)),
+            a=RowPlace(masked.rows, masked.first, int(count > 1)),
+            b=RowPlace(emit.code.constant(np.arange(lanes) % narrow * (32 // narrow))),
             reduce=REDUCE.index("add"),
             levels=narrow - 1,
             pack=1,
             segment=narrow.bit_length() - 1,
             count=count,
         )
-        emit.line("store", a=Place(words), b=first // (lanes * narrow), slot=node.buf_idx, count=words.count)
+        emit.line(
+            "store", a=RowPlace(words), b=first // (lanes * narrow), slot=node.buf_idx, count=words.count
+        )
 
     def ends(self, slot: int, form: Affine) -> bool:
         """Whether nothing lies behind the last element in its row."""
@@ -385,7 +387,7 @@ class Tensors:
         if (
             count >= 2 * _PART
             and isinstance(made, Line)
-            and made.dst == Place(value.rows, value.first + at, 1)
+            and made.dst == RowPlace(value.rows, value.first + at, 1)
             and made.fields["count"] == count
             and not made.fields.get("accumulate")
             and "reduce" not in made.fields
@@ -399,21 +401,21 @@ class Tensors:
         for part in parts:
             if isinstance(made, Line):
                 items.append(made.part(done, part))
-            place = Place(value.rows, value.first + at + done)
+            place = RowPlace(value.rows, value.first + at + done)
             emit.line("store", a=place, b=to + done, slot=slot, count=part)
             done += part
 
-    def _store_part(self, slot: int, source: Place, row: int, used: int) -> None:
+    def _store_part(self, slot: int, source: RowPlace, row: int, used: int) -> None:
         """Write the first lanes of an external row, and keep the others."""
         emit, lanes = self.emit, self.emit.config.lanes
         old = Rows(1)
-        emit.line("load", dst=Place(old), b=row, slot=slot, count=1)
+        emit.line("load", dst=RowPlace(old), b=row, slot=slot, count=1)
         at = 0
         while at < used:
             width = 1 << (used - at).bit_length() - 1
             while at % width:
                 width //= 2
             segment = lanes.bit_length() - width.bit_length()
-            emit.line("copy", dst=Place(old, lane=at // width), a=source, count=1, segment=segment)
+            emit.line("copy", dst=RowPlace(old, lane=at // width), a=source, count=1, segment=segment)
             at += width
-        emit.line("store", a=Place(old), b=row, slot=slot, count=1)
+        emit.line("store", a=RowPlace(old), b=row, slot=slot, count=1)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_tpu.device.axes import dense, spread
-from tg2hdl_tpu.device.code import Place, Rows
-from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
+from tg2hdl_tpu.device.code import RowPlace, Rows
+from tg2hdl_tpu.device.emitter import Emitter, LaneConstant, Value, Vector
 
 __all__ = ["Tile", "TileEmitter"]
 
@@ -48,7 +48,7 @@ class TileEmitter(Emitter):
 
     def tile(self, value: Value) -> Tile:
         """The value as rows."""
-        if isinstance(value, Constant):
+        if isinstance(value, LaneConstant):
             return self.single(value.bits)
         assert isinstance(value, Tile)
         return value
@@ -71,13 +71,13 @@ class TileEmitter(Emitter):
     ) -> Tile:
         """``op(a, b)``, now."""
         first = self.tile(a)
-        second = None if b is None or isinstance(b, Constant) else self.tile(b)
+        second = None if b is None or isinstance(b, LaneConstant) else self.tile(b)
         if into is None:
             strides = (first.strides, (0,) * len(self.space) if second is None else second.strides)
             into = self.fresh([any(s) for s in zip(*strides, strict=True)])
         assert isinstance(into, Tile)
         assert not fields
-        self.rows(op, into, first, b if isinstance(b, Constant) else second)
+        self.rows(op, into, first, b if isinstance(b, LaneConstant) else second)
         return into
 
     def rows(
@@ -99,24 +99,24 @@ class TileEmitter(Emitter):
             operands.append(b.strides)
         for firsts, count, strides in spread(space, *operands):
             parts: dict[str, Any] = dict(fields)
-            if isinstance(b, Constant):
+            if isinstance(b, LaneConstant):
                 parts |= {"b": b.bits, "constant": 1}
             elif isinstance(b, Tile):
-                parts["b"] = Place(b.rows, b.first + firsts[2], strides[2])
+                parts["b"] = RowPlace(b.rows, b.first + firsts[2], strides[2])
             self.line(
                 op,
-                dst=Place(into.rows, into.first + firsts[0], strides[0]),
-                a=Place(a.rows, a.first + firsts[1], strides[1], register),
+                dst=RowPlace(into.rows, into.first + firsts[0], strides[0]),
+                a=RowPlace(a.rows, a.first + firsts[1], strides[1], register),
                 count=count,
                 **parts,
             )
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """``a`` where the condition is not 0, else ``b``, now."""
-        if isinstance(condition, Constant):
+        if isinstance(condition, LaneConstant):
             return a if condition.bits else b
         operands = [v for v in (condition, a, b) if isinstance(v, Tile)]
         into = self.fresh([any(s) for s in zip(*(v.strides for v in operands), strict=True)])
         self.rows("copy", into, self.tile(condition))
-        self.rows("select", into, self.tile(a), b if isinstance(b, Constant) else self.tile(b))
+        self.rows("select", into, self.tile(a), b if isinstance(b, LaneConstant) else self.tile(b))
         return into

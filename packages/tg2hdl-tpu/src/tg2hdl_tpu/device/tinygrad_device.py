@@ -12,7 +12,7 @@ from tg2hdl_backend.tinygrad_adapter.host_device import HostDevice, HostMemory, 
 from tg2hdl_backend.tinygrad_adapter.renderer import SequentialCompiler, SequentialRenderer
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
 from tg2hdl_tpu.device.image import image
-from tg2hdl_tpu.device.options import DeviceOptions
+from tg2hdl_tpu.device.options import TinytpuOptions
 from tg2hdl_tpu.device.runtime import LoadedKernel
 
 __all__ = ["TINYTPUDevice", "TINYTPURenderer"]
@@ -46,7 +46,7 @@ class TINYTPURenderer(SequentialRenderer):
     def render(self, uops: list[Any]) -> str:
         """Printed kernel IR of linearized UOps, with the options of the target."""
         kernel, _ = uops_to_kernel_ir(uops)
-        return LoadedKernel.source(kernel, DeviceOptions.parse(self.target.arch))
+        return LoadedKernel.source(kernel, TinytpuOptions.parse(self.target.arch))
 
 
 class TINYTPUProgram(HostProgram):

@@ -14,10 +14,10 @@ from tg2hdl_tpu.hardware.core import TensorCore
 from tg2hdl_tpu.hardware.host import HostSignature
 from tg2hdl_tpu.hardware.records import PC_BITS
 
-__all__ = ["Chip", "ExternalMemory"]
+__all__ = ["Chip", "RowMemory"]
 
 
-class ExternalMemory(wiring.Component):
+class RowMemory(wiring.Component):
     """Rows with latency, a distance between requests, and refresh.
 
     Members
@@ -88,7 +88,7 @@ class ExternalMemory(wiring.Component):
 
 
 class Chip(wiring.Component):
-    """`TensorCore` and `ExternalMemory`.
+    """`TensorCore` and `RowMemory`.
 
     Members
     -------
@@ -99,7 +99,7 @@ class Chip(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.core = TensorCore(config)
-        self.external = ExternalMemory(config)
+        self.external = RowMemory(config)
         super().__init__(
             {
                 "start": In(1),

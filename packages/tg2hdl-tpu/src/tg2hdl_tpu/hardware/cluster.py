@@ -16,10 +16,10 @@ from amaranth.lib.wiring import In, Out, connect
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
-from tg2hdl_tpu.hardware.chip import ExternalMemory
+from tg2hdl_tpu.hardware.chip import RowMemory
 from tg2hdl_tpu.hardware.core import TensorCore
 from tg2hdl_tpu.hardware.records import PC_BITS
-from tg2hdl_tpu.hardware.ring import Link, Ring
+from tg2hdl_tpu.hardware.ring import Ring, RingLink
 from tg2hdl_tpu.hardware.simulate import program_limbs
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.machine import Result
@@ -36,13 +36,13 @@ class CoreNode(wiring.Component):
         As of `TensorCore`.
     quiet : Out(1)
         No request waits to be sent.
-    send, receive : Link
+    send, receive : RingLink
     """
 
     def __init__(self, config: Config, nodes: int, number: int) -> None:
         self.config, self.nodes, self.number = config, nodes, number
         self.core = TensorCore(config)
-        link = Link(nodes, packet_bits(config, nodes))
+        link = RingLink(nodes, packet_bits(config, nodes))
         super().__init__(
             {
                 "start": In(1),
@@ -98,13 +98,13 @@ class MemoryNode(wiring.Component):
         Take no request.
     quiet : Out(1)
         All rows that were asked for are sent.
-    send, receive : Link
+    send, receive : RingLink
     """
 
     def __init__(self, config: Config, nodes: int) -> None:
         self.config, self.nodes = config, nodes
-        self.external = ExternalMemory(config)
-        link = Link(nodes, packet_bits(config, nodes))
+        self.external = RowMemory(config)
+        link = RingLink(nodes, packet_bits(config, nodes))
         super().__init__({"stall": In(1), "quiet": Out(1), "send": Out(link), "receive": In(link)})
 
     def elaborate(self, platform: Any) -> Module:

@@ -15,7 +15,7 @@ from tg2hdl_tpu.hardware.flights import Flights, any_of
 from tg2hdl_tpu.hardware.float_matrix import FloatMatrixUnit
 from tg2hdl_tpu.hardware.floats import FloatLane
 from tg2hdl_tpu.hardware.functions import FunctionLane
-from tg2hdl_tpu.hardware.host import HostPort, HostSignature
+from tg2hdl_tpu.hardware.host import HostSignature, WordPort
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
 from tg2hdl_tpu.hardware.records import PC_BITS, is_one_of, resolved_layout, row_layout
 from tg2hdl_tpu.hardware.reduce import Reducer
@@ -92,7 +92,7 @@ class TensorCore(wiring.Component):
         self.ages = self.flights.ages
         self.load, self.store = Channel(config), Channel(config)
         m.submodules.load, m.submodules.store = self.load, self.store
-        m.submodules.host = self.port = HostPort(config)
+        m.submodules.host = self.port = WordPort(config)
         wiring.connect(m, wiring.flipped(self.host), self.port.host)
 
         # The instruction in the row stage, and those that wait for it.

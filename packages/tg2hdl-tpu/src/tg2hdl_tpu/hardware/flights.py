@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.records import row_bits, row_layout
 
-__all__ = ["Flights", "Place", "any_of"]
+__all__ = ["Flights", "RowFlight", "any_of"]
 
 
 def any_of(values: list[Any]) -> Any:
@@ -19,7 +19,7 @@ def any_of(values: list[Any]) -> Any:
     return reduce(or_, values, Const(0))
 
 
-class Place:
+class RowFlight:
     """Where a row may be: whether it is there and writes, its row, its lanes, and its kind."""
 
     def __init__(self, there: Any, row: Any, mask: Any, kind: Any) -> None:
@@ -67,7 +67,7 @@ class _Slow:
                 m.d.sync += there.eq(0)
             with m.If(pushed):
                 m.d.sync += [there.eq(1), row.eq(ages[-1].row), mask.eq(ages[-1].mask)]
-            self.places.append(Place(there, row, mask, kind))
+            self.places.append(RowFlight(there, row, mask, kind))
             self.pushed.append(pushed)
             self.ending.append(there & ~(self.leaves & tail[n]))
             rows.append(row & tail[n].replicate(len(row)))
@@ -105,7 +105,7 @@ class Flights:
         parts = (config.float, config.functions or config.divide, config.matrix_is_float)
         kinds = [kind for kind, there in enumerate(parts, 1) if there]
         self.slow = [_Slow(m, config, kind, self.ages) for kind in kinds]
-        ages = [Place(age.writes, age.row, age.mask, age.kind) for age in self.ages]
+        ages = [RowFlight(age.writes, age.row, age.mask, age.kind) for age in self.ages]
         self.places = ages[1:] + [place for slow in self.slow for place in slow.places]
         last = self.ages[-1]
         self.final_there = last.writes & (last.kind == 0)

@@ -12,7 +12,7 @@ from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.records import PC_BITS
 from tg2hdl_tpu.isa import INSTRUCTION_BITS
 
-__all__ = ["HostPort", "HostSignature"]
+__all__ = ["HostSignature", "WordPort"]
 
 
 class HostSignature(wiring.Signature):
@@ -55,7 +55,7 @@ class HostSignature(wiring.Signature):
         )
 
 
-class HostPort(wiring.Component):
+class WordPort(wiring.Component):
     """Counts received words.
 
     Members

@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from tg2hdl_tpu.hardware.alu import INVERTS
 
-__all__ = ["Pair", "pair_controls"]
+__all__ = ["WordPair", "pair_controls"]
 
 
 def pair_controls(
@@ -37,7 +37,7 @@ def pair_controls(
     return SimpleNamespace(**found)
 
 
-class Pair:
+class WordPair:
     """Two words that are combined or not: a sum, or else two words and which of them is each result.
 
     Unused words are 0, so that a result is one level of logic after a register.
@@ -49,7 +49,7 @@ class Pair:
         #: The words before those that are not needed are cleared.
         self.raw: tuple[Value, ...] = ()
 
-    def take(self, m: Module, other: Pair, on: SimpleNamespace) -> None:
+    def take(self, m: Module, other: WordPair, on: SimpleNamespace) -> None:
         """Assign all parts in the next cycle, if it takes them; unused ones are cleared."""
         with m.If(on.takes):
             m.d.sync += [mine.eq(theirs) for mine, theirs in zip(self.first, other.first, strict=True)]

@@ -9,8 +9,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.dma import Channel
-from tg2hdl_tpu.hardware.flights import Flights, Place, any_of
-from tg2hdl_tpu.hardware.host import HostPort
+from tg2hdl_tpu.hardware.flights import Flights, RowFlight, any_of
+from tg2hdl_tpu.hardware.host import WordPort
 from tg2hdl_tpu.hardware.prepare import with_checks, with_ends
 from tg2hdl_tpu.hardware.records import prepared_layout
 
@@ -30,7 +30,7 @@ class RowQueue:
         The row that is prepared, and whether it is one.
     held : Signal
         The row at the end stays: then all do.
-    load, port, store : Channel, HostPort, Channel
+    load, port, store : Channel, WordPort, Channel
         Rows that are still to be moved.
 
     Attributes
@@ -71,7 +71,7 @@ class RowQueue:
         held: Signal,
         *,
         load: Channel,
-        port: HostPort,
+        port: WordPort,
         store: Channel,
     ) -> None:
         self.flights = flights
@@ -125,7 +125,8 @@ class RowQueue:
                 self.valid.eq(second_valid),
             ]
         ahead = [
-            Place(v & r.writes, r.to, r.mask, r.kind) for v, r in zip(self.valids[2:], rows[2:], strict=True)
+            RowFlight(v & r.writes, r.to, r.mask, r.kind)
+            for v, r in zip(self.valids[2:], rows[2:], strict=True)
         ]
         by_second, by_last, *mine = [self._of_place(first, place) for place in [*ahead, *flights.places]]
         # Results of the second row and of the last one, for places as they are now; and of the second for the last.
@@ -193,7 +194,7 @@ class RowQueue:
         """Whether there is a row."""
         return any_of(getattr(self, "valids", [self.valid]))
 
-    def _of_place(self, row: Any, place: Place) -> Value:
+    def _of_place(self, row: Any, place: RowFlight) -> Value:
         meets = place.there & (place.mask & row.straight).any()
         to = meets & (place.row == row.to)
         of_a = row.reads_a & Mux(row.a_whole, place.there, meets) & (place.row == row.a_row)
@@ -235,7 +236,7 @@ def _permutes(row: Any) -> Any:
     return row.vector & (row.pre == 3)
 
 
-def _of_both(load: Channel, port: HostPort) -> Any:
+def _of_both(load: Channel, port: WordPort) -> Any:
     """Rows that come from either, which never both have some."""
     found = {name: Mux(load.active, getattr(load, name), getattr(port, name)) for name in ("row", "last")}
     return SimpleNamespace(

@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.hardware.pairs import Pair, pair_controls
+from tg2hdl_tpu.hardware.pairs import WordPair, pair_controls
 
 __all__ = ["Reducer", "one_layer"]
 
@@ -45,7 +45,7 @@ def one_layer(
     ]
     m.d.sync += [enters.eq(comes), left.eq(following), how.eq(how_now)]
     on = pair_controls(m, "layer", following[0], how_now[0], how_now[1], takes, registered=True)
-    stages = [Pair(f"layer_stage_{n}") for n in range(number // 2)]
+    stages = [WordPair(f"layer_stage_{n}") for n in range(number // 2)]
     outputs = [word for stage in stages for word in (stage.low(), stage.high())]
     # The word at place p was made at the place whose number has the bits of p, moved up by one.
     back = [outputs[(p << 1 | p >> (count - 1)) % number] for p in range(number)]
@@ -55,7 +55,7 @@ def one_layer(
             x.eq(Mux(enters, rows[2 * n], back[2 * n])),
             y.eq(Mux(enters, rows[2 * n + 1], back[2 * n + 1])),
         ]
-        pair = Pair(f"layer_{n}")
+        pair = WordPair(f"layer_{n}")
         m.d.comb += pair.combine(x, y, on, alone=1)
         stage.take(m, pair, on)
     return back
@@ -114,8 +114,8 @@ class Reducer(wiring.Component):
         on = pair_controls(m, "held", both, subtracts, least, self.valid, registered=self.early)
         for i in range(lanes):
             row = self.row[32 * i : 32 * i + 32]
-            held = Pair(f"held_{i}")
-            now = Pair(f"now_{i}")
+            held = WordPair(f"held_{i}")
+            now = WordPair(f"now_{i}")
             m.d.comb += now.combine(held.low(), row, on, alone=0)
             held.take(m, now, on)
             rows.append((held if 0 in cuts else now).low())
@@ -143,10 +143,10 @@ class Reducer(wiring.Component):
                 j = i | 1 << level
                 if i == j:
                     continue
-                pair = Pair(f"level{level}_{i}")
+                pair = WordPair(f"level{level}_{i}")
                 m.d.comb += pair.combine(rows[i], rows[j], on, alone=1)
                 if level + 1 in cuts:
-                    later = Pair(f"stage{level}_{i}")
+                    later = WordPair(f"stage{level}_{i}")
                     later.take(m, pair, on)
                     pair = later
                 following[i], following[j] = pair.low(), pair.high()

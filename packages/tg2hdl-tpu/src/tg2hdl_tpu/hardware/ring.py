@@ -9,10 +9,10 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Link", "Ring"]
+__all__ = ["Ring", "RingLink"]
 
 
-class Link(wiring.Signature):
+class RingLink(wiring.Signature):
     """A packet for a node; it moves when `valid` and `ready` are high.
 
     Parameters
@@ -38,15 +38,15 @@ class Ring(wiring.Component):
 
     Members
     -------
-    send0, send1, ... : In(Link)
-    receive0, receive1, ... : Out(Link)
+    send0, send1, ... : In(RingLink)
+    receive0, receive1, ... : Out(RingLink)
     empty : Out(1)
         No packet is in the ring.
     """
 
     def __init__(self, nodes: int, width: int) -> None:
         self.nodes, self.width = nodes, width
-        link = Link(nodes, width)
+        link = RingLink(nodes, width)
         super().__init__(
             {f"send{n}": In(link) for n in range(nodes)}
             | {f"receive{n}": Out(link) for n in range(nodes)}

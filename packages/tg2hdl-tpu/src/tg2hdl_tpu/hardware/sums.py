@@ -13,10 +13,10 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import OPCODES, SUMS
 
-__all__ = ["Sums", "connect_sums", "prepare_sums"]
+__all__ = ["SumRegisters", "connect_sums", "prepare_sums"]
 
 
-class Sums(wiring.Component):
+class SumRegisters(wiring.Component):
     """A register of 32 bits for each product of the matrix unit.
 
     Members
@@ -103,7 +103,7 @@ def connect_sums(m: Module, config: Config, matrix: Any, ages: list[Any], row_a:
 
     An older row has added its products when a younger one reads: both happen at the same age.
     """
-    m.submodules.sums = sums = Sums(config)
+    m.submodules.sums = sums = SumRegisters(config)
     at = 1 + config.read_registers
     age = config.check + (config.pre_registers >= 2)
     words = row_a[: 32 * config.columns]

@@ -11,14 +11,14 @@ from typing import Any
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.exploration.exploration import Exploration
-from tg2hdl.exploration.figures import Choice, Planner
+from tg2hdl.exploration.figures import PointChoice, PointPlanner
 from tg2hdl.exploration.goals import GOALS, check_limits, goal_named
 from tg2hdl.exploration.part import part_of
 from tg2hdl.exploration.search import Search
 from tg2hdl.exploration.space import space_of
 from tg2hdl.exploration.study import Study, program_key
-from tg2hdl.exploration.variants import Variant, quantized_variants, samples_key
-from tg2hdl.exploration.workers import Runner
+from tg2hdl.exploration.variants import WidthVariant, quantized_variants, samples_key
+from tg2hdl.exploration.workers import PointRunner
 from tg2hdl.loaded_model import LoadedModel, compile_options, load_model
 from tg2hdl.progress import step
 from tg2hdl_backend import CapturedProgram
@@ -181,7 +181,7 @@ def opened_exploration(
     with Workers(workers, cluster, progress) as pool:
         if samples is None:
             figures = opened_study(study, resume, captured, part)
-            variants = [Variant(captured, loaded.gives_codes)]
+            variants = [WidthVariant(captured, loaded.gives_codes)]
         else:
             figures = opened_study(study, resume, captured, part, samples_key(samples, labels, given))
             try:
@@ -238,7 +238,7 @@ def fitted_options(
     CapacityError
         When none fits; with the needs of the smallest one.
     """
-    model = [Variant(captured)]
+    model = [WidthVariant(captured)]
     with _opened_search(model, options, part, label=captured.program.name, progress=progress) as search:
         chosen = search.run(every=False).best.options
     return replace(chosen, validate=options.validate, validate_keep=options.validate_keep)
@@ -246,7 +246,7 @@ def fitted_options(
 
 @contextmanager
 def _opened_search(
-    variants: Sequence[Variant],
+    variants: Sequence[WidthVariant],
     options: CompileOptions,
     part: str,
     *,
@@ -271,10 +271,10 @@ def _opened_search(
     first = variants[0].captured.program
     found = space_of(first, target, base, given=space, allow=allow, families=needs_clock)
     key = content_key(*(f"{name} {program_key(*program)}" for name, program in programs.items()))
-    runner = Runner(Planner(programs, target.name), workers or Workers(), key)
+    runner = PointRunner(PointPlanner(programs, target.name), workers or Workers(), key)
     by_name = {variant.name: variant for variant in variants}
 
-    def compiled(choice: Choice) -> Accelerator:
+    def compiled(choice: PointChoice) -> Accelerator:
         wanted = choice.options
         if wanted.validate != "off":
             wanted = replace(wanted, validate=options.validate, validate_keep=options.validate_keep)

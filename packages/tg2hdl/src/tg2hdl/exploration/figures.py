@@ -17,7 +17,7 @@ from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.memory_blocks import memory_blocks
 
-__all__ = ["RESOURCES", "Choice", "Figures", "Planner", "too_many"]
+__all__ = ["RESOURCES", "Figures", "PointChoice", "PointPlanner", "too_many"]
 
 RESOURCES = {"bram": "block RAMs", "lut": "LUTs", "ff": "flip-flops", "dsp": "multipliers"}
 """Resources of a part, by the names of `tg2hdl_synth.Fit`."""
@@ -61,7 +61,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PointChoice:
     """What a point chooses.
 
     Parameters
@@ -80,7 +80,7 @@ class Choice:
         return f"bits {self.bits} {self.options!r}" if self.bits else repr(self.options)
 
 
-class Planner:
+class PointPlanner:
     """Plans programs with many options; designs that differ only in multipliers share the plans of their kernels.
 
     Parameters
@@ -95,7 +95,7 @@ class Planner:
         self._memos: dict[str, dict[Any, Any]] = {}
         self._fits: dict[str, Fit] = {}
 
-    def planned(self, choice: Choice) -> tuple[Figures, Design | None]:
+    def planned(self, choice: PointChoice) -> tuple[Figures, Design | None]:
         """Figures of the plan without the estimate of the cells, and the design; None where there is none."""
         group = repr((choice.bits, replace(choice.options, multipliers=None)))
         program, values = self.programs[choice.bits]
@@ -106,12 +106,12 @@ class Planner:
             return Figures(refusal=error.message), None
         return self._plan_figures(design, values), design
 
-    def estimated(self, choice: Choice, design: Design | None = None) -> Figures:
+    def estimated(self, choice: PointChoice, design: Design | None = None) -> Figures:
         """Figures with the estimate of the cells; the choice is planned again where its design is not given.
 
         Parameters
         ----------
-        choice : Choice
+        choice : PointChoice
             Options of the design.
         design : Design, optional
         """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from tg2hdl.exploration.figures import Choice, Figures
+from tg2hdl.exploration.figures import Figures, PointChoice
 from tg2hdl.exploration.widths import Judged
 from tg2hdl_top import CompileOptions
 
@@ -54,12 +54,12 @@ class Point:
     bits: str = ""
     judged: Judged | None = field(default=None, repr=False)
     file: str = ""
-    _compiled: Callable[[Choice], Accelerator] | None = field(default=None, repr=False, compare=False)
+    _compiled: Callable[[PointChoice], Accelerator] | None = field(default=None, repr=False, compare=False)
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> PointChoice:
         """The key of the point."""
-        return Choice(self.options, self.bits)
+        return PointChoice(self.options, self.bits)
 
     @property
     def accuracy(self) -> float | None:

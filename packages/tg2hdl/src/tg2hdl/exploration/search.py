@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tg2hdl.exploration.exploration import Exploration
-from tg2hdl.exploration.figures import Choice, Figures, too_many
+from tg2hdl.exploration.figures import Figures, PointChoice, too_many
 from tg2hdl.exploration.goals import GOALS, breaks
 from tg2hdl.exploration.points import Point, option_changes
 from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
-from tg2hdl.exploration.variants import Variant
-from tg2hdl.exploration.workers import Runner
+from tg2hdl.exploration.variants import WidthVariant
+from tg2hdl.exploration.workers import PointRunner
 from tg2hdl.quantized_file import save_quantized
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_synth import DesignTooLargeError
 
 __all__ = ["Search"]
 
-_Ladder: TypeAlias = list[tuple[dict[str, Any], Choice]]
+_Ladder: TypeAlias = list[tuple[dict[str, Any], PointChoice]]
 
 _MARGIN = 1.25
 """Factor of a part's cells from which a design is refused by the cells of another one, taken in proportion to units."""
@@ -47,7 +47,7 @@ class Search:
     goal : str
         One of `GOALS`.
     limits : mapping of str to float
-    variants : sequence of Variant
+    variants : sequence of WidthVariant
         Models that points are designs of.
     compiled : callable, optional
         ``(choice) -> Accelerator``, for `Point.compile`.
@@ -58,11 +58,11 @@ class Search:
     model: str
     space: Space
     study: Study
-    runner: Runner
+    runner: PointRunner
     goal: str
     limits: Mapping[str, float]
-    variants: Sequence[Variant] = ()
-    compiled: Callable[[Choice], Any] | None = None
+    variants: Sequence[WidthVariant] = ()
+    compiled: Callable[[PointChoice], Any] | None = None
     progress: Callable[[str], None] = lambda message: None
     is_complete: bool = False
     files: dict[str, str] = field(default_factory=dict)
@@ -252,7 +252,7 @@ class Search:
         for name in [variant.name for variant in self.variants] or [""]:
             more = {"bits": name} if name else {}
             for ladder in self.space.ladders():
-                yield [({**more, **settings}, Choice(options, name)) for settings, options in ladder]
+                yield [({**more, **settings}, PointChoice(options, name)) for settings, options in ladder]
 
     def _order(self, point: Point) -> tuple[Any, ...]:
         values = [

@@ -22,7 +22,7 @@ from tg2hdl_ir.tensors import evaluate_graph
 from tg2hdl_quant.graph import QuantizationReport
 from tg2hdl_quant.graph.samples import checked_labels
 
-__all__ = ["Variant", "quantized_variants", "samples_key"]
+__all__ = ["WidthVariant", "quantized_variants", "samples_key"]
 
 Array = npt.NDArray[Any]
 
@@ -31,7 +31,7 @@ _BITS = range(2, 17)
 
 
 @dataclass(frozen=True, eq=False)
-class Variant:
+class WidthVariant:
     """A model that points are designs of.
 
     Parameters
@@ -84,7 +84,7 @@ def quantized_variants(
     gives_codes: bool,
     known: dict[str, list[float]],
     progress: Callable[[str], None],
-) -> list[Variant]:
+) -> list[WidthVariant]:
     """The model in integers with the widths of weights that are worth planning.
 
     Half of the samples, those of even number, choose the scales; the other half judges: accuracy with labels, else how
@@ -159,10 +159,10 @@ def quantized_variants(
     return [_variant(each, quantized(each.bits), name, gives_codes) for each in kept]
 
 
-def _variant(widths: Widths, model: QuantizedModel, name: str | None, gives_codes: bool) -> Variant:
+def _variant(widths: Widths, model: QuantizedModel, name: str | None, gives_codes: bool) -> WidthVariant:
     examples = [np.zeros(spec.shape, np.float32) for spec in model.inputs]
     loaded = load_model(model, examples, name=name, codes=gives_codes)
-    return Variant(loaded.capture(), loaded.gives_codes, widths.name, widths.judged, model)
+    return WidthVariant(loaded.capture(), loaded.gives_codes, widths.name, widths.judged, model)
 
 
 class _Judge:

@@ -10,35 +10,35 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from tg2hdl.exploration.figures import Choice, Figures, Planner
+from tg2hdl.exploration.figures import Figures, PointChoice, PointPlanner
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.installation import installation
 from tg2hdl_ir.turns import COMPILER
 from tg2hdl_ir.workers import Workers
 from tg2hdl_top import Design
 
-__all__ = ["Runner"]
+__all__ = ["PointRunner"]
 
-_Result: TypeAlias = tuple[Choice, Figures]
+_Result: TypeAlias = tuple[PointChoice, Figures]
 
 
-class Runner:
+class PointRunner:
     """Plans and estimates the points of a program.
 
     Parameters
     ----------
-    planner : Planner
+    planner : PointPlanner
     workers : Workers
     program : str
         Key of the contents of the planner's programs.
     """
 
-    def __init__(self, planner: Planner, workers: Workers, program: str) -> None:
+    def __init__(self, planner: PointPlanner, workers: Workers, program: str) -> None:
         self._planner, self._workers, self._program = planner, workers, program
         self._designs: dict[str, Design] = {}
         self._cache = ContentCache("plan")
 
-    def planned(self, ladders: Iterable[Sequence[Choice]]) -> Iterator[_Result]:
+    def planned(self, ladders: Iterable[Sequence[PointChoice]]) -> Iterator[_Result]:
         """Choices with the figures of their plans; each ladder differs only in multipliers."""
         wanted = []
         for ladder in ladders:
@@ -57,13 +57,13 @@ class Runner:
                 self._cache.write(self._key(choice), pickle.dumps((figures, design)))
                 yield choice, figures
 
-    def estimated(self, choices: Iterable[Choice]) -> Iterator[_Result]:
+    def estimated(self, choices: Iterable[PointChoice]) -> Iterator[_Result]:
         """Choices with the estimates of their cells."""
         items = [(choice, self._designs.get(choice.key)) for choice in choices]
         for number, figures in self._workers.run(_estimate, items, self._planner):
             yield items[number][0], figures
 
-    def design(self, choice: Choice) -> Design | None:
+    def design(self, choice: PointChoice) -> Design | None:
         """The design of a choice that was planned; None where it is not known, or there is none."""
         if choice.key not in self._designs:
             self._cached(choice)
@@ -73,7 +73,7 @@ class Runner:
         """End the processes that were started."""
         self._workers.close()
 
-    def _parts(self, ladders: Iterable[list[Choice]]) -> list[list[Choice]]:
+    def _parts(self, ladders: Iterable[list[PointChoice]]) -> list[list[PointChoice]]:
         """Ladders, in parts where there are more workers than ladders; the longest first."""
         found = [ladder for ladder in ladders if ladder]
         if self._workers.width == 1:
@@ -82,7 +82,7 @@ class Runner:
         parts = [ladder[n::count] for ladder in found for n in range(min(count, len(ladder)))]
         return sorted(parts, key=len, reverse=True)
 
-    def _cached(self, choice: Choice) -> Figures | None:
+    def _cached(self, choice: PointChoice) -> Figures | None:
         blob = self._cache.read(self._key(choice))
         if blob is None:
             return None
@@ -91,15 +91,17 @@ class Runner:
             self._designs[choice.key] = design
         return figures  # type: ignore[no-any-return]
 
-    def _key(self, choice: Choice) -> str:
+    def _key(self, choice: PointChoice) -> str:
         return content_key("plan 1", self._program, self._planner.part, choice.key, repr(installation()))
 
 
-def _plan(planner: Planner, ladder: Sequence[Choice]) -> list[tuple[Choice, Figures, Design | None]]:
+def _plan(
+    planner: PointPlanner, ladder: Sequence[PointChoice]
+) -> list[tuple[PointChoice, Figures, Design | None]]:
     with COMPILER:
         return [(choice, *planner.planned(choice)) for choice in ladder]
 
 
-def _estimate(planner: Planner, item: tuple[Choice, Design | None]) -> Figures:
+def _estimate(planner: PointPlanner, item: tuple[PointChoice, Design | None]) -> Figures:
     with COMPILER:
         return planner.estimated(*item)

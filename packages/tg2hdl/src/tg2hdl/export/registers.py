@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from tg2hdl_top.register_map import Field, Register, RegisterMap, Window, identifiers
+from tg2hdl_top.register_map import AddressWindow, Field, Register, RegisterMap, identifiers
 
 __all__ = ["register_page_html", "register_places", "svd", "system_rdl"]
 
@@ -17,7 +17,7 @@ def _named(found: RegisterMap) -> list[tuple[str, Register]]:
     return list(zip(identifiers([r.name for r in found.registers]), found.registers, strict=True))
 
 
-def _windows(found: RegisterMap) -> list[tuple[str, Window, str]]:
+def _windows(found: RegisterMap) -> list[tuple[str, AddressWindow, str]]:
     """Buffers with a name that is an identifier, and their access."""
     names = identifiers([f"BUFFER_{w.buffer.name}" for w in found.windows])
     return [
@@ -41,7 +41,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _about(window: Window) -> str:
+def _about(window: AddressWindow) -> str:
     buffer = window.buffer
     shape = "x".join(map(str, buffer.shape)) or "1"
     return f"{buffer.title}: {buffer.role}, {buffer.dtype.numpy().name}, {shape}"

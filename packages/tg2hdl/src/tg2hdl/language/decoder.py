@@ -36,7 +36,7 @@ class DecodingStep:
         self.cosines, self.sines = _tensor(n.cosines), _tensor(n.sines)
         self.roots, self.exponentials = _tensor(n.roots), _tensor(n.exponentials)
         self.reciprocals, self.logistic = _tensor(n.reciprocals), _tensor(n.logistic)
-        self.layers = [_Weights(layer) for layer in n.layers]
+        self.layers = [_LayerWeights(layer) for layer in n.layers]
         size = (self.context // BLOCK, BLOCK, shape.kv_heads, shape.head)
         self.keys, self.values = (
             [Tensor.zeros(*size, dtype=dtypes.int16).contiguous().realize() for _ in n.layers] for _ in "kv"
@@ -59,7 +59,7 @@ class DecodingStep:
         logits = _rescaled(sums, n.logit_scale, self.logit_factor)
         return logits.argmax(-1, keepdim=True) if self._output == "token" else logits
 
-    def _layer(self, number: int, w: _Weights, x: Tensor, position: UOp) -> Tensor:
+    def _layer(self, number: int, w: _LayerWeights, x: Tensor, position: UOp) -> Tensor:
         n, shape = self.numbers, self.numbers.shape
         y = _codes(_product(self._norm(x), w.qkv, w.layer.qkv_scale, w.qkv_factor))
         kv = shape.kv_heads * shape.head
@@ -134,7 +134,7 @@ class DecodingStep:
         return turned.clip(-TOP, TOP).reshape(x.shape)
 
 
-class _Weights:
+class _LayerWeights:
     """Tensors of a layer."""
 
     def __init__(self, layer: IntegerLayer) -> None:

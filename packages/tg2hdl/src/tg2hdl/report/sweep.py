@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tg2hdl.exploration.figures import RESOURCES, Choice, Figures, Planner
+from tg2hdl.exploration.figures import RESOURCES, Figures, PointChoice, PointPlanner
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top import CompileOptions
 
@@ -110,8 +110,8 @@ def main() -> None:
     """Plan all designs, then estimate them; a line of JSON for each, as it becomes known."""
     program: ProgramIR
     program, values, part, options, ladder = pickle.load(sys.stdin.buffer)
-    planner = Planner({"": (program, values)}, part)
-    choices = [Choice(replace(options, multipliers=n)) for n in ladder]
+    planner = PointPlanner({"": (program, values)}, part)
+    choices = [PointChoice(replace(options, multipliers=n)) for n in ladder]
     for near in (choices[:NEAR], choices[NEAR:]):
         designs = []
         for choice in near:

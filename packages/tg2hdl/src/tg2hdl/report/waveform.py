@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tg2hdl.compiled_model import CompiledModel
 
-__all__ = ["Trace", "draw_wave", "recorded_waves"]
+__all__ = ["SignalTrace", "draw_wave", "recorded_waves"]
 
 CYCLES = 48
 """Cycles of a kernel that are shown."""
@@ -35,7 +35,7 @@ _SIGNAL = re.compile(r"(busy|step|i\d+|(read|write)__\d+__\d+__(en|addr|data)|ac
 _CELL, _ROW, _LABEL = 18, 22, 128
 
 
-class Trace(NamedTuple):
+class SignalTrace(NamedTuple):
     """A signal of a kernel: its name, bits, and value in each cycle from the kernel's first step."""
 
     name: str
@@ -43,7 +43,7 @@ class Trace(NamedTuple):
     values: tuple[str, ...]
 
 
-def recorded_waves(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> dict[int, list[Trace]]:
+def recorded_waves(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> dict[int, list[SignalTrace]]:
     """Signals of each kernel call in a run with these inputs; none for a design that is too large.
 
     Parameters
@@ -62,7 +62,7 @@ def recorded_waves(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> 
             session.run(*inputs)
         with path.open() as file:
             names, sampled = _sampled(file)
-    found: dict[int, list[Trace]] = {}
+    found: dict[int, list[SignalTrace]] = {}
     runs: dict[str, int] = {}
     for number, core in enumerate(design.cores or range(len(design.kernels))):
         scope = f"kernel{core}"
@@ -71,7 +71,7 @@ def recorded_waves(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> 
         if turn < len(starts):
             window = slice(starts[turn], starts[turn] + CYCLES)
             found[number] = [
-                Trace(name, bits, tuple(sampled[where, name][window]))
+                SignalTrace(name, bits, tuple(sampled[where, name][window]))
                 for (where, name), bits in names.items()
                 if where == scope and _SIGNAL.match(name) and not name.endswith("_lane")
             ]
@@ -79,7 +79,7 @@ def recorded_waves(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> 
     return found
 
 
-def draw_wave(traces: Iterable[Trace]) -> Markup:
+def draw_wave(traces: Iterable[SignalTrace]) -> Markup:
     """SVG of the signals: bits as levels, words as their values."""
     rows = [
         {"name": trace.name.replace("__", " "), "parts": list(_parts(trace)), "y": 8 + number * _ROW}
@@ -90,7 +90,7 @@ def draw_wave(traces: Iterable[Trace]) -> Markup:
     return Markup(environment().get_template("wave.html.j2").render(rows=rows, size=size, ticks=ticks))
 
 
-def _parts(trace: Trace) -> Iterator[Markup]:
+def _parts(trace: SignalTrace) -> Iterator[Markup]:
     """SVG of one signal, relative to its row."""
     start = 0
     for cycle in range(1, len(trace.values) + 1):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tg2hdl.splitting.cut import Cut
+from tg2hdl.splitting.cut import ModelCut
 from tg2hdl.splitting.model import SplitModel, split
 from tg2hdl.splitting.system import StreamedRuns
 
-__all__ = ["Cut", "SplitModel", "StreamedRuns", "split"]
+__all__ = ["ModelCut", "SplitModel", "StreamedRuns", "split"]

@@ -14,14 +14,14 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import ProgramTensor
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.program import KernelCall, ProgramIR
 
-__all__ = ["BALANCE", "Cut", "choose_cuts", "cut_program", "possible_cuts"]
+__all__ = ["BALANCE", "ModelCut", "choose_cuts", "cut_program", "possible_cuts"]
 
 BALANCE = 1.1
 """Cycles of the longest part, as a ratio to those of the best balance, that are accepted for fewer bits."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class ModelCut:
     """A place between two kernels.
 
     Parameters
@@ -39,7 +39,7 @@ class Cut:
     bits: int
 
 
-def possible_cuts(program: ProgramIR) -> tuple[list[Cut], str]:
+def possible_cuts(program: ProgramIR) -> tuple[list[ModelCut], str]:
     """Cuts through which only results of the first side go; and why the last other place is none.
 
     The first side has all inputs of the program, the second one all outputs, and state is on one side.
@@ -66,11 +66,11 @@ def possible_cuts(program: ProgramIR) -> tuple[list[Cut], str]:
         else:
             buffers = tuple(sorted(crossing))
             sizes = (program.buffers[n].depth * program.buffers[n].dtype.bit_width for n in buffers)
-            found.append(Cut(before, buffers, sum(sizes)))
+            found.append(ModelCut(before, buffers, sum(sizes)))
     return found, reason
 
 
-def choose_cuts(program: ProgramIR, cycles: Sequence[int], parts: int) -> list[Cut]:
+def choose_cuts(program: ProgramIR, cycles: Sequence[int], parts: int) -> list[ModelCut]:
     """The cuts with the fewest bits among those whose longest part is within `BALANCE` of the shortest possible.
 
     Parameters
@@ -86,10 +86,10 @@ def choose_cuts(program: ProgramIR, cycles: Sequence[int], parts: int) -> list[C
         When there are not so many places for a cut.
     """
     cuts, reason = possible_cuts(program)
-    ends = [*cuts, Cut(len(program.calls), (), 0)]
+    ends = [*cuts, ModelCut(len(program.calls), (), 0)]
 
     @cache
-    def best(end: int, left: int, limit: float) -> tuple[float, int, tuple[Cut, ...]] | None:
+    def best(end: int, left: int, limit: float) -> tuple[float, int, tuple[ModelCut, ...]] | None:
         """Longest part, bits and cuts of `left` parts that end at a place."""
         found = []
         here = ends[end]
@@ -120,13 +120,13 @@ def choose_cuts(program: ProgramIR, cycles: Sequence[int], parts: int) -> list[C
     return list(chosen[2])
 
 
-def cut_program(captured: CapturedProgram, cuts: Sequence[Cut]) -> list[CapturedProgram]:
+def cut_program(captured: CapturedProgram, cuts: Sequence[ModelCut]) -> list[CapturedProgram]:
     """The parts, each with the buffers that it uses; results of one are the inputs of the next, in their order.
 
     Parameters
     ----------
     captured : CapturedProgram
-    cuts : sequence of Cut
+    cuts : sequence of ModelCut
         In order.
     """
     program = captured.program

@@ -15,7 +15,7 @@ from tg2hdl.loaded_model import compile_options, load_model
 from tg2hdl.progress import step
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl.random_inputs import random_inputs
-from tg2hdl.splitting.cut import Cut, choose_cuts, cut_program
+from tg2hdl.splitting.cut import ModelCut, choose_cuts, cut_program
 from tg2hdl.splitting.system import StreamedRuns, simulate_chain
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir.errors import InputError, UnsupportedError, ValidationError
@@ -40,7 +40,7 @@ class SplitModel:
     captured : CapturedProgram
         The whole model.
     parts : sequence of Accelerator
-    cuts : sequence of Cut
+    cuts : sequence of ModelCut
         One fewer than parts.
 
     Attributes
@@ -48,10 +48,12 @@ class SplitModel:
     captured : CapturedProgram
     parts : tuple of Accelerator
         Each is an ordinary one: ``parts[0].verilog("part1.v")``, ``parts[1].fits("ecp5-25k")``.
-    cuts : tuple of Cut
+    cuts : tuple of ModelCut
     """
 
-    def __init__(self, captured: CapturedProgram, parts: Sequence[Accelerator], cuts: Sequence[Cut]) -> None:
+    def __init__(
+        self, captured: CapturedProgram, parts: Sequence[Accelerator], cuts: Sequence[ModelCut]
+    ) -> None:
         self.captured, self.parts, self.cuts = captured, tuple(parts), tuple(cuts)
 
     def __repr__(self) -> str:

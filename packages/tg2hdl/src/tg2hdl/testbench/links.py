@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from tg2hdl_top.ports.packets import OP_READ, OP_SYNC, OP_WRITE
 
-__all__ = ["LINKS", "Link"]
+__all__ = ["LINKS", "BenchLink"]
 
 
 @dataclass(frozen=True)
-class Link:
+class BenchLink:
     """A host port of a design in a testbench.
 
     Parameters
@@ -253,17 +253,17 @@ def _grouped(group: str, ports: dict[str, str]) -> dict[str, str]:
     return {f"{group}__{name}": value for name, value in ports.items()}
 
 
-_AXI_LITE_LINK = Link(_axi_lite, _grouped("s_axil", _AXI_PORTS) | {"irq": "irq"}, _AXI_LITE)
-_WISHBONE_LINK = Link(_wishbone, _grouped("wb", _WISHBONE_PORTS) | {"irq": "irq"}, _WISHBONE)
+_AXI_LITE_LINK = BenchLink(_axi_lite, _grouped("s_axil", _AXI_PORTS) | {"irq": "irq"}, _AXI_LITE)
+_WISHBONE_LINK = BenchLink(_wishbone, _grouped("wb", _WISHBONE_PORTS) | {"irq": "irq"}, _WISHBONE)
 LINKS = {
     "axi-lite": _AXI_LITE_LINK,
     "axi-slverr": _AXI_LITE_LINK,
     "wishbone": _WISHBONE_LINK,
     "wishbone-err": _WISHBONE_LINK,
-    "uart": Link(
+    "uart": BenchLink(
         _uart, _grouped("uart", {"rx": "rx", "tx": "tx", "divisor": "16'd8"}), _PACKETS + _UART, False
     ),
-    "spi": Link(
+    "spi": BenchLink(
         _spi,
         _grouped("spi", {"sclk": "sclk", "cs_n": "cs_n", "mosi": "mosi", "miso": "miso", "miso_en": ""}),
         _PACKETS + _SPI,

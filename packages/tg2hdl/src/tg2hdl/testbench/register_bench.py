@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tg2hdl.testbench.accesses import Access, Operation
+from tg2hdl.testbench.accesses import AccessOperation, RegisterAccess
 from tg2hdl.testbench.links import LINKS
 
 __all__ = ["register_testbench"]
@@ -91,7 +91,7 @@ _CHECKS = {_INTERRUPTED: 3, _POLLED: 1}
 def register_testbench(
     top: str,
     kind: str,
-    accesses: Sequence[Access],
+    accesses: Sequence[RegisterAccess],
     *,
     address_bits: int,
     cycles: int,
@@ -116,7 +116,7 @@ def register_testbench(
     link = LINKS[kind]
     run = _INTERRUPTED if link.has_interrupt else _POLLED
     shown = link.ports if names is None else {names[port]: value for port, value in link.ports.items()}
-    count, starts = len(accesses), sum(a.operation == Operation.RUN for a in accesses)
+    count, starts = len(accesses), sum(a.operation == AccessOperation.RUN for a in accesses)
     return _FRAME.format(
         top=top,
         sources=" ".join(sources),
@@ -129,7 +129,7 @@ def register_testbench(
         ports=", ".join(f".{port}({value})" for port, value in shown.items()),
         tasks=link.tasks,
         run=run,
-        checks=sum(a.operation == Operation.CHECK for a in accesses) + starts * _CHECKS[run],
+        checks=sum(a.operation == AccessOperation.CHECK for a in accesses) + starts * _CHECKS[run],
         contents="\n".join(
             f"    accesses[{n}] = {{2'd{a.operation}, 32'h{a.address:x}, 32'h{a.data:x}}};"
             for n, a in enumerate(accesses)

@@ -123,14 +123,14 @@ def gemm(node: OnnxNode, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tenso
     return result.cast(a.dtype)
 
 
-class _Windows(NamedTuple):
+class _PaddedWindows(NamedTuple):
     """Windows in the last axes, padded with zeros, and how many elements of the data each has."""
 
     tensor: Tensor
     elements: npt.NDArray[np.float32]
 
 
-def _windows(node: OnnxNode, x: Tensor) -> _Windows:
+def _windows(node: OnnxNode, x: Tensor) -> _PaddedWindows:
     kernel = node.attribute("kernel_shape")
     rank, sizes = len(kernel), sizes_of(x)[2:]
     strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
@@ -147,7 +147,7 @@ def _windows(node: OnnxNode, x: Tensor) -> _Windows:
     for (size, k, s, d, (before, _)), count in zip(axes, sizes_of(windows)[2:], strict=False):
         places = np.arange(count)[:, None] * s - before + np.arange(k) * d
         elements = np.multiply.outer(elements, ((places >= 0) & (places < size)).sum(1, dtype=np.float32))
-    return _Windows(windows, elements)
+    return _PaddedWindows(windows, elements)
 
 
 def check_padding(node: OnnxNode, x: Tensor) -> None:

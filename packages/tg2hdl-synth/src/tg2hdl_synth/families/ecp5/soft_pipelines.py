@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tg2hdl_synth.rtlil import Cell, Module, edited, read_rtlil
-from tg2hdl_synth.soft_multipliers import Product
+from tg2hdl_synth.soft_multipliers import SoftProduct
 
 __all__ = ["SOFT_PRODUCT", "with_soft_products"]
 
@@ -28,7 +28,7 @@ class _Register:
     q: str
 
 
-def with_soft_products(rtlil: str, chosen: Iterable[Product]) -> str:
+def with_soft_products(rtlil: str, chosen: Iterable[SoftProduct]) -> str:
     """RTLIL in which these products are cells of the type `SOFT_PRODUCT`.
 
     Where both operands pass through two consecutive registers, the second ones move after the rows of partial
@@ -38,7 +38,7 @@ def with_soft_products(rtlil: str, chosen: Iterable[Product]) -> str:
     Parameters
     ----------
     rtlil : str
-    chosen : iterable of Product
+    chosen : iterable of SoftProduct
         Products of any modules of the design.
     """
     names: dict[str, set[str]] = {}

@@ -13,6 +13,7 @@ import numpy as np
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_lower.memory.choose import with_kind
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
@@ -123,13 +124,11 @@ def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> M
             if memory.contents is not None:
                 packed[base : base + size] = memory.layout.pack(memory.contents, memory.dtype)
         contents = first.dtype.bits_to_array(packed.reshape(-1))
-    ports = tuple(sorted({port for memory in regions for port in memory.ports}))
     use = MemoryUse(words, first.word_width, role, first.read_latency)
     chosen = first.kind if len(set(sizes)) == 1 else choose_kind(use, family)
-    kind = kind_named(chosen)
     latencies = {memory.read_latency for memory in regions}
     names = ", ".join(memory.name for memory in regions)
-    if len(latencies) > 1 or (chosen != first.kind and kind.extra_latency(use, family)):
+    if len(latencies) > 1 or (chosen != first.kind and kind_named(chosen).extra_latency(use, family)):
         raise InputError(
             f"an array of {names} has another latency than they were planned for",
             hint="plan the kernels of a design together with compile_program",
@@ -138,17 +137,14 @@ def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> M
         first,
         name=name,
         layout=Layout((words, lanes), (1, lanes)),
-        kind=chosen,
         slots=tuple(slot for memory in regions for slot in memory.slots),
         role=role,
-        ports=ports,
-        pieces=kind.pieces(use, family, len(ports)),
-        area=kind.area(use, family, len(ports)),
-        style=kind.style(use, len(ports)),
+        ports=tuple(sorted({port for memory in regions for port in memory.ports})),
         contents=contents,
     )
     places = tuple(base // stride for base in bases)
-    return MemoryArray(tuple(memory.name for memory in regions), stride, array, places, adds)
+    members = tuple(memory.name for memory in regions)
+    return MemoryArray(members, stride, with_kind(array, chosen, family), places, adds)
 
 
 def joined_array(
@@ -188,8 +184,6 @@ def joined_array(
                 packed[base + number] = _lanes_of(word, lanes, dtype.bit_width)
         assert taken.max() == 1, "each word of a ROM belongs to one buffer"
         contents = dtype.bits_to_array(packed.reshape(-1))
-    kind = kind_named(members[0].kind)
-    use = MemoryUse(words, lanes * dtype.bit_width, role, members[0].read_latency)
     stride = min(_power(member.layout.words) for member in members)
     if adds and any(bases):
         stride = gcd(*bases) & -gcd(*bases)
@@ -201,14 +195,12 @@ def joined_array(
         slots=tuple(sorted({slot for member in members for slot in member.slots})),
         role=role,
         ports=tuple(range(ports)),
-        pieces=kind.pieces(use, family, ports),
-        area=kind.area(use, family, ports),
-        style=kind.style(use, ports),
         contents=contents,
         routes=routes,
     )
     places = tuple(base // stride for base in bases)
-    return MemoryArray(tuple(member.name for member in members), stride, memory, places, adds)
+    made = with_kind(memory, memory.kind, family)
+    return MemoryArray(tuple(member.name for member in members), stride, made, places, adds)
 
 
 def _lanes_of(word: int, lanes: int, width: int) -> list[int]:

@@ -14,6 +14,9 @@ been left for another one.
 Functions without parameters described are those with two or more parameters and without a *Parameters* section, among
 the functions and the methods of the classes in `__all__`.  A command does not count, whose docstring is its help, nor a
 method that overrides one with this section.
+
+A name that a package imports from another one comes through its face where the package itself is named, not one of its
+modules; it is of the face where it is in the package's `__all__`.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import argparse
 import ast
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -126,6 +130,47 @@ def count_undescribed(root: Path) -> dict[str, tuple[int, int]]:
     return {name: (all_of, without) for name, (all_of, without) in found.items()}
 
 
+def public_names(file: Path) -> set[str]:
+    """Names in `__all__` of a file."""
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return {n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
+    return set()
+
+
+def count_structure(root: Path) -> dict[str, Any]:
+    """Sizes of files, classes whose name another module's class has, and imports from other packages."""
+    sources = list(root.glob("packages/*/src/*/"))
+    faces = {s.name: public_names(s / "__init__.py") for s in sources if (s / "__init__.py").exists()}
+    sizes, classes = [], []
+    through, of_face, total = 0, 0, 0
+    for source in sources:
+        for file in source.rglob("*.py"):
+            text = file.read_text()
+            sizes.append(len(text.splitlines()))
+            tree = ast.parse(text)
+            classes += [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+            for node in ast.walk(tree):
+                if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
+                    continue
+                package = node.module.partition(".")[0]
+                if package not in faces or package == source.name:
+                    continue
+                total += len(node.names)
+                through += len(node.names) * (node.module == package)
+                of_face += sum(name.name in faces[package] for name in node.names)
+    return {
+        "files": len(sizes),
+        "median": statistics.median(sizes),
+        "below_60": sum(n < 60 for n in sizes),
+        "above_500": sum(n > 500 for n in sizes),
+        "repeated_classes": sorted({name for name in classes if classes.count(name) > 1}),
+        "imported": total,
+        "through_faces": through,
+        "of_faces": of_face,
+    }
+
+
 def follow_program() -> dict[str, Any]:
     """Files that the program enters, and returns to files, in the packages that this process imports."""
     import numpy as np
@@ -179,6 +224,7 @@ def measure(root: Path) -> dict[str, Any]:
         "lines": count_lines(root),
         "definitions": count_definitions(root),
         "undescribed": count_undescribed(root),
+        "structure": count_structure(root),
         "path": path,
     }
 
@@ -205,6 +251,17 @@ def print_table(now: dict[str, Any], before: dict[str, Any] | None) -> None:
                 print(
                     f"with its kernels: {path['with_kernels']} files, {path['returns_with_kernels']} returns"
                 )
+            s = measured["structure"]
+            print(
+                f"files, {name}: {s['files']}, median {s['median']:g} lines, {s['below_60']} below 60, "
+                f"{s['above_500']} above 500"
+            )
+            repeated = ", ".join(s["repeated_classes"])
+            print(f"class names of several modules, {name}: {len(s['repeated_classes'])} ({repeated})")
+            print(
+                f"names imported from other packages, {name}: {s['imported']:,}, "
+                f"{s['through_faces']:,} through faces, {s['of_faces']:,} of faces"
+            )
             counts = measured["undescribed"]
             total, without = map(sum, zip(*counts.values(), strict=True))
             listed = ", ".join(f"{package} {n}" for package, (_, n) in counts.items() if n)

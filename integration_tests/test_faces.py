@@ -1,0 +1,56 @@
+"""The public names of each package are recorded, so that its face changes on purpose: `python test_faces.py` records.
+
+A face of which a version was released is recorded only after its changelog has begun another one.
+"""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+PACKAGES = Path(__file__).parents[1] / "packages"
+RECORD = Path(__file__).with_name("faces.json")
+
+
+def face_of(package: str) -> list[str]:
+    file = PACKAGES / package / "src" / package.replace("-", "_") / "__init__.py"
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return sorted(str(n.value) for n in ast.walk(node.value) if isinstance(n, ast.Constant))
+    return []
+
+
+def faces() -> dict[str, list[str]]:
+    return {p.name: face_of(p.name) for p in sorted(PACKAGES.iterdir()) if (p / "src").is_dir()}
+
+
+def changed() -> list[str]:
+    recorded, found = json.loads(RECORD.read_text()), faces()
+    return sorted(name for name in {*recorded, *found} if recorded.get(name) != found.get(name))
+
+
+def is_released(package: str) -> bool:
+    """Whether the first version of its changelog was published."""
+    heading = re.search(r"^## .*", (PACKAGES / package / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heading is not None, f"{package}: a changelog without a version"
+    return "unreleased" not in heading[0]
+
+
+def test_faces_are_those_recorded() -> None:
+    assert not changed(), (
+        f"the public names of {', '.join(changed())} have changed: say so in the changelog, under a version that is "
+        f"not released yet (python release.py bump), and run python integration_tests/{Path(__file__).name}"
+    )
+
+
+def record() -> None:
+    released = [name for name in changed() if is_released(name)] if RECORD.exists() else []
+    if released:
+        raise SystemExit(
+            f"begin another version of {', '.join(released)} first: python release.py bump PACKAGE minor"
+        )
+    RECORD.write_text(json.dumps(faces(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    record()

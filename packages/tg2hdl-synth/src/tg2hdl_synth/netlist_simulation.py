@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tg2hdl_sim import Simulation
-from tg2hdl_sim.cxxrtl import open_cxxrtl
+from tg2hdl_sim.cxxrtl import open_cells
 from tg2hdl_sim.model import PortInfo
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.result import SynthesisResult
@@ -81,4 +81,4 @@ def open_netlist(result: SynthesisResult, progress: Progress = lambda message: N
         rtlil = (work / "simulated.il").read_text()
     elaboration = _Elaboration(rtlil, ports, SimpleNamespace(name=f"netlist of {name}"), len(module["cells"]))
     model: Any = SimpleNamespace(elaboration=elaboration, name=elaboration.model.name, expected=None)
-    return open_cxxrtl(model, progress=progress)
+    return open_cells(model, progress=progress)

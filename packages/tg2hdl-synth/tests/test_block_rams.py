@@ -74,7 +74,7 @@ class Memories(wiring.Component):
     ("part", "figures", "shapes", "packed"),
     [
         ("ecp5-85k", ECP5.memory, SHAPES, False),
-        ("ecp5-85k", ECP5.memory.packed(), SHAPES, True),
+        pytest.param("ecp5-85k", ECP5.memory.packed(), SHAPES, True, marks=pytest.mark.slow),
         ("ice40-hx8k", ICE40.memory, SMALL, False),
     ],
     ids=["ecp5", "ecp5-packed", "ice40"],

@@ -90,7 +90,10 @@ def test_all_sites_of_a_part_are_found_and_cells_are_placed_there():
     assert json.dumps(free.cells) == json.dumps(result.cells)
 
 
-@pytest.mark.parametrize(("large", "target"), [(False, {}), (True, {}), (True, {"frequency": 50.0})])
+@pytest.mark.parametrize(
+    ("large", "target"),
+    [(False, {}), pytest.param(True, {}, marks=pytest.mark.slow), (True, {"frequency": 50.0})],
+)
 def test_a_large_design_with_a_floorplan_is_routed_by_router2_and_has_no_copies(monkeypatch, large, target):
     calls = []
 

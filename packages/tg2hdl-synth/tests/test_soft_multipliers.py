@@ -151,11 +151,16 @@ class Pipelines(wiring.Component):
 @pytest.mark.parametrize(
     "shapes",
     [
-        (signed(8), signed(8)),
         (unsigned(5), unsigned(6)),
         (signed(9), signed(3)),
-        (unsigned(7), unsigned(2)),
-        (signed(3), signed(17)),
+        *(
+            pytest.param(shapes, marks=pytest.mark.slow)
+            for shapes in (
+                (signed(8), signed(8)),
+                (unsigned(7), unsigned(2)),
+                (signed(3), signed(17)),
+            )
+        ),
     ],
     ids=lambda s: f"{s[0]!r}x{s[1]!r}",
 )

@@ -28,7 +28,7 @@ def reference_of(bundle):
     return reference
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", [pytest.param("bf16", marks=pytest.mark.slow), "fp32"])
 def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
     config = MACHINES[name]
     with Hardware(config, engine="levelized") as hardware:
@@ -66,7 +66,9 @@ def in_order(x, w, rows):
     return total
 
 
-@pytest.mark.parametrize(("matrix_format", "cycles"), [("bf16", 379), ("fp32", 379)])
+@pytest.mark.parametrize(
+    ("matrix_format", "cycles"), [("bf16", 379), pytest.param("fp32", 379, marks=pytest.mark.slow)]
+)
 def test_a_product_of_16_x_16_x_16(matrix_format, cycles):
     config = Config(**SMALL | {"rows": 4, "vmem_rows": 256, "matrix_format": matrix_format})
     rng = np.random.default_rng(0)

@@ -146,7 +146,7 @@ def test_a_stream_leaves_weights_to_another_port():
     assert same_bits(accelerator.simulate(INPUTS[0]).output, INPUTS[0].astype(np.int32) @ -W.astype(np.int32))
     for ports, message in (
         (("axi-stream",), "no host port serves weight"),
-        (("axi-stream", "axi-lite"), "host port 'axi-lite' does not work beside one that starts the runs"),
+        (("axi-stream", "axi-lite"), "host port 'axi-lite' does not work next to one that starts the runs"),
     ):
         with pytest.raises(InputError, match=message):
             tg2hdl.compile(Model(), INPUTS[0], options=tg2hdl.CompileOptions(ports=ports, weights="loadable"))

@@ -86,7 +86,7 @@ def test_a_unit_without_en():
         def __init__(self):
             super().__init__({"a": In(8), "b": In(8), "result": Out(8)})
 
-    with pytest.raises(AssertionError, match=r"unit test\.xor: what its factory builds has no port en"):
+    with pytest.raises(AssertionError, match=r"unit test\.xor: the component of its factory has no port en"):
         check_unit(replace(xor(), factory=NoEnable), simulate_unit)
 
 

@@ -116,7 +116,7 @@ def test_links(tmp_path):
     (tmp_path / "copy.onnx").write_bytes(path.read_bytes())
     with pytest.raises(InputError) as error:
         OnnxModel(tmp_path / "copy.onnx", batch=1)
-    assert error.value.hint == "copy the data itself beside the model: onnx reads no links (cp -L)"
+    assert error.value.hint == "copy the data itself next to the model: onnx reads no links (cp -L)"
 
 
 def test_names_are_the_files_own(tmp_path):

@@ -335,7 +335,7 @@ def test_float_op_without_unit():
         "unsupported: no hardware computes sin(fp8_e4m3) -> fp8_e4m3\n"
         "  at: kernel sine\n"
         "  hint: cast to a supported type, or install a plugin with a unit for it; "
-        "`tg2hdl plugins list` shows what is there"
+        "`tg2hdl plugins list` shows all"
     )
 
 

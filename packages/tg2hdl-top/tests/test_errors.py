@@ -216,7 +216,7 @@ they do
     ),
     "port without control": (
         lambda: plan_ports(("axi-stream", "uart"), shape(inputs=("x",))),
-        """bad input: host port 'uart' does not work beside one that starts the runs
+        """bad input: host port 'uart' does not work next to one that starts the runs
   at: ports=('axi-stream', 'uart')
   hint: let "native" serve the rest, or have no other port""",
     ),

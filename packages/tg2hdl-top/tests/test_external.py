@@ -105,7 +105,7 @@ def test_one_weight_goes_out_and_two_stay():
     assert design.external is not None
     assert {t.array for t in design.external.tiles} == {a.memory.name for a in design.arrays}
     text = design.format()
-    assert "w0: on the chip, 8,640 bits: what is external is larger" in text
+    assert "w0: on the chip, 8,640 bits: the external part is larger" in text
     assert "w1: external, 9,600 bits in 5 tiles of 1,920 bits, 2 of them on the chip" in text
     (found,), cycles = simulate(design, {"x": X})
     np.testing.assert_array_equal(found, expected(matrices, X))

@@ -169,7 +169,7 @@ def test_a_saved_design_keeps_its_ledgers():
     ("program", "options", "reason"),
     [
         (window(6, 4), replace(ROWS, ports=("native",)), "through the port axi-stream only"),
-        (window(6, 4), replace(ROWS, weights="external", on_chip_bits=1000), "does not go with rows"),
+        (window(6, 4), replace(ROWS, weights="external", on_chip_bits=1000), "cannot be combined with rows"),
         (window(6, 4, columns=True), ROWS, "the rows of 'y' are not written in the order of its elements"),
         (
             ProgramIR(

@@ -108,7 +108,7 @@ def test_a_size_that_a_file_does_not_go_with_names_both(tmp_path):
     assert str(invoke("build", "--config", config, "--lanes", "4").exception) == (
         "bad input: reduce_registers is 5\n"
         f"  at: {config}\n"
-        "  note: the file does not go with --lanes 4\n"
+        "  note: the file does not fit --lanes 4\n"
         "  hint: use 0 to 3"
     )
     config.write_text('{"lanez":5}')

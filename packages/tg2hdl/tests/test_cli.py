@@ -189,7 +189,7 @@ def test_simulate_says_which_inputs_it_ran(tmp_path, examples, options, source, 
 def test_data_and_a_seed_contradict_each_other(folder):
     done = CliRunner().invoke(cli, ["simulate", str(folder / "model.py"), "--data", "x.npy", "--seed", "1"])
     assert str(done.exception) == (
-        "bad input: --data goes without --seed, which is for random inputs\n  hint: leave one of them out"
+        "bad input: --data cannot be combined with --seed, which is for random inputs\n  hint: leave one of them out"
     )
 
 
@@ -241,7 +241,7 @@ REFUSED = [
     ),
     (
         ("simulate", "model.py", "--set", "x.npz", "--vcd", "run.vcd"),
-        "bad input: --set goes without --data, --variable, --vcd and --check\n"
+        "bad input: --set cannot be combined with --data, --variable, --vcd or --check\n"
         "  hint: simulate one of the inputs by --data FILE.npy; FILE.npz of --set may have variables by name\n",
     ),
     (("demo", "--images", "999"), "bad input: 999 images of digits are asked for\n  hint: give 1 to 360\n"),

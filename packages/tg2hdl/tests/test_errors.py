@@ -467,7 +467,7 @@ CASES = {
     ),
     "sequences in a search": (
         lambda folder: quantize(folder, "--sequences", "--search"),
-        "bad input: --sequences goes without --search\n  hint: quantize with widths of your own",
+        "bad input: --sequences cannot be combined with --search\n  hint: quantize with widths of your own",
     ),
     "plot without a search": (
         lambda folder: quantize(folder, "--plot", folder / "x.html"),
@@ -484,7 +484,7 @@ CASES = {
     ),
     "sequences in a file": (
         sequences_in_a_file,
-        "bad input: --sequences goes without -o q.onnx\n  hint: write a .npz file, which keeps the state",
+        "bad input: --sequences cannot be combined with -o q.onnx\n  hint: write a .npz file, which keeps the state",
     ),
     "widths in a search": (
         lambda folder: quantize(folder, "--search", "--weight-bits", "4"),
@@ -615,12 +615,12 @@ CASES = {
     ),
     "fixed inputs": (
         lambda: onnx_file(fixed={"axes": [1]}),
-        "bad input: --fix goes without -o b.onnx, whose inputs are those of a.onnx\n"
+        "bad input: --fix cannot be combined with -o b.onnx, whose inputs are those of a.onnx\n"
         "  hint: write a .npz file",
     ),
     "state of a file": (
         lambda: onnx_file(state={"y": "x"}),
-        "bad input: --state goes without -o b.onnx, whose inputs are those of a.onnx\n"
+        "bad input: --state cannot be combined with -o b.onnx, whose inputs are those of a.onnx\n"
         "  hint: quantize the file without it, and compile the result with --state",
     ),
     "rounding of a file": (
@@ -731,7 +731,7 @@ CASES = {
     ),
     "no report": (
         lambda folder: read_facts(folder / "x.json"),
-        "bad input: no file '~/x.json'\n  hint: give the .json file beside an earlier report",
+        "bad input: no file '~/x.json'\n  hint: give the .json file next to an earlier report",
     ),
     "version of a report": (
         lambda folder: facts(folder, format=99),

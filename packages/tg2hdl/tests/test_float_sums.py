@@ -15,7 +15,7 @@ def test_a_sum_that_comes_back_without_a_register_starts_anew_in_every_run():
     weight = Tensor(w)
     accelerator = tg2hdl.compile(lambda x: x @ weight, x, multipliers=2)
     (plan,) = accelerator.design.core_plans
-    assert any("comes back to its unit without a register" in note for note in plan.notes)
+    assert any("returns to its unit without a register" in note for note in plan.notes)
     sums = np.zeros((1, 2), np.float32)
     for k in range(6):
         sums += x[:, k : k + 1] * w[k]

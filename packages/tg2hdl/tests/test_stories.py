@@ -232,8 +232,9 @@ def test_what_is_missing_is_asked_for(files):
     weights = ("--weights", files / "model.bin")
     both = (*weights, *tokenizer)
     refused = run(*both, "--temperature", 0.5, "-o", files / "device")
-    assert "--temperature goes without -o and --device, whose chip chooses the likeliest token" in " ".join(
-        refused.output.split()
+    assert (
+        "--temperature cannot be combined with -o or --device, whose chip chooses the likeliest token"
+        in " ".join(refused.output.split())
     )
     assert "--board goes with -o DIR" in run(*weights, *tokenizer, "--board", "ulx3s-85f").output
     with pytest.raises(InputError, match="the prompt has 9 tokens, the text at most 5"):

@@ -47,7 +47,7 @@ def flag(value: Any) -> bool:
 
 
 def listed(value: Any, length: int | None = None) -> list[Any]:
-    """A list, of so many elements if that is given.
+    """A list, with `length` elements if that is given.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def shape(value: Any) -> tuple[int, ...]:
 
 
 def check_structure(structure: Any, sizes: list[int], depth: int = 0) -> None:
-    """A model's result, see `tg2hdl_host.description.restored`, for outputs of so many elements.
+    """A model's result, see `tg2hdl_host.description.restored`, for outputs of `sizes` elements.
 
     Parameters
     ----------

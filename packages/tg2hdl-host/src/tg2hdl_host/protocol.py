@@ -101,7 +101,7 @@ def write(address: int, data: bytes, stage: str) -> list[Request]:
 
 
 def read(address: int, size: int, stage: str) -> list[Request]:
-    """Requests that read at least so many bytes.
+    """Requests that read at least `size` bytes.
 
     Parameters
     ----------

@@ -260,7 +260,7 @@ def _rows_order(kernel: KernelIR, options: Options) -> Forms:
     depth = kernel.buffer(slots[0]).depth
     if inner < 1 or any(b.depth != depth or depth % inner for b in map(kernel.buffer, slots)):
         raise InputError(
-            f"the buffers are no matrices of one size with rows of {inner} elements",
+            f"the buffers are not matrices of one size with rows of {inner} elements",
             hint="give buffers of one depth, and a divisor of it as inner",
         )
 

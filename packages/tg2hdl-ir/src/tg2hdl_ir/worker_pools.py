@@ -52,7 +52,7 @@ class WorkerPool(Protocol):
         """Replace workers that have ended."""
 
     def close(self) -> None:
-        """Give up what runs."""
+        """Cancel running tasks."""
 
 
 class ProcessPool:
@@ -98,7 +98,7 @@ class ProcessPool:
             self.close()
 
     def close(self) -> None:
-        """Give up what runs."""
+        """Cancel running tasks."""
         executor, self._executor = self._executor, None
         if executor is None:
             return
@@ -191,7 +191,7 @@ class DaskPool:
         """The scheduler does it."""
 
     def close(self) -> None:
-        """Give up what runs."""
+        """Cancel running tasks."""
         self._payload = None
         self._client.close()
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.opt import rewrite_text
 from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.rows import with_rows, with_stored_order
 from tg2hdl_ir.testing.samples import elementwise
@@ -61,3 +62,12 @@ def test_an_order_that_is_not_known_is_refused():
         with_stored_order(kernel, [1], lambda form, interval: None)
     assert error.value.message == "a kernel reads the rows of another one in an order that is not known"
     assert error.value.hint == OTHER
+
+
+def test_buffers_that_are_not_matrices_of_one_size():
+    with pytest.raises(InputError) as error:
+        rewrite_text(elementwise(4).format(), ["rows-order"], {"inner": [3]})
+    assert str(error.value) == (
+        "bad input: the buffers are not matrices of one size with rows of 3 elements\n"
+        "  hint: give buffers of one depth, and a divisor of it as inner"
+    )

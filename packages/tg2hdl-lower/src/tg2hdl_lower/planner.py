@@ -228,7 +228,7 @@ class Planning:
     registers : dict of int to Interval
         Known ranges of registers.
     chained : bool
-        Whether a sum of floats starts at zero by an AND straight before its unit and comes back without a register:
+        Whether a sum of floats starts at zero by an AND straight before its unit and returns without a register:
         the shortest recurrence, with more logic between two registers.
     flows : dict
         Nodes of the kernels that were planned, by the fields on which they depend and that trials change.
@@ -464,13 +464,13 @@ class Planning:
             return plan
         trial = replace(self, chained=True).interleaved(flat)
         before = _alternative("a register follows the unit of a sum", plan)
-        after = _alternative("the sum comes back to its unit without a register", trial)
+        after = _alternative("the sum returns to its unit without a register", trial)
         made, decision = decide(
             "chain", flat.name, change, before, [(after, trial)], prefer=self.options.prefer
         )
         if made is None:
             return _decided(plan, decision)
-        note = "a sum comes back to its unit without a register, as that takes fewer cycles"
+        note = "a sum returns to its unit without a register, as that takes fewer cycles"
         return _decided(replace(trial, notes=(*trial.notes, note)), decision)
 
     def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
@@ -510,7 +510,7 @@ class Planning:
         changes = changed_in_place(flat)
         if not changes:
             return flat, plan
-        before = _alternative("a step reads what the one before has written", plan)
+        before = _alternative("a step reads data that the one before has written", plan)
         change, prefer = "forwarded elements", self.options.prefer
         trials = Trials("forward-stores", flat.name, change, before, (flat, plan), prefer=prefer)
         for steps in range(1, MOST_FORWARDED + 1):

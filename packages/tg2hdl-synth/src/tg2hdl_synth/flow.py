@@ -76,7 +76,7 @@ def synthesize(
     Raises
     ------
     DesignTooLargeError
-        When the part has not enough cells; `partial` holds the utilization.
+        When the part does not have enough cells; `partial` holds the utilization.
     SynthesisError
         When a tool fails; `partial` holds the results of the tools before it.
     ToolMissingError

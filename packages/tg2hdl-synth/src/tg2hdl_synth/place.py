@@ -84,7 +84,7 @@ def fastest(
     Raises
     ------
     DesignTooLargeError
-        When the part has not enough cells, or not enough wires.
+        When the part does not have enough cells or wires.
     SynthesisError
         When every placer's run fails.
     ToolMissingError

@@ -37,7 +37,7 @@ def lookup(node: TfliteNode, index: Tensor, table: npt.ArrayLike, dtype: Any, ke
 
 
 def clipped(number: Tensor, low: int, high: int, reach: tuple[int, int]) -> Tensor:
-    """Saturated, where the reach of the integers asks for it."""
+    """Saturated, where the reach of the integers requires it."""
     if reach[0] < low:
         number = number.maximum(low)
     if reach[1] > high:

@@ -115,7 +115,7 @@ class KernelLanes:
     least : int
         Cycles of all steps that some lanes would take with any layouts of the buffers.
     decisions : tuple of Decision
-        The lanes that were compared, by their number, and by what shares multipliers.
+        The lanes that were compared, by their number, and by the sharing of multipliers.
     """
 
     kernel: KernelIR

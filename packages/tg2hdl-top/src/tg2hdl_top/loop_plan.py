@@ -31,7 +31,7 @@ def plan_loop(design: Design, shape: HostShape, loop: Loop, *, keeps_results: bo
     Raises
     ------
     InputError
-        For a design whose output cannot be its next input, or that has not one variable to count with.
+        For a design whose output cannot be its next input, or without exactly one variable to count with.
     """
     where = f"loop of {design.program.name}"
     if design.sequencer.interval:

@@ -96,7 +96,7 @@ class PacketHost:
         return Packets(self.outputs, self.taken, self.sent)
 
     def drive(self, ports: Ports, cycle: int) -> None:
-        """Set the ports for this cycle, and see what goes in and out in it."""
+        """Set the ports for this cycle, and note the beats that it transfers."""
         left = self._place < len(self._beats)
         element, last = self._beats[self._place] if left else (0, False)
         offered, taking = left and self.offers(cycle), self.takes(cycle)

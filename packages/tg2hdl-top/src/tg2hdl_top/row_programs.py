@@ -35,7 +35,7 @@ def check_rows(program: ProgramIR, options: CompileOptions) -> None:
     Raises
     ------
     UnsupportedError
-        Saying what else there is.
+        With the reason.
     """
     reason = _why_not(program, options)
     if reason:
@@ -54,7 +54,7 @@ def _why_not(program: ProgramIR, options: CompileOptions) -> str:
     if program.outputs[0] in read:
         return "a kernel reads the output again"
     if options.weights != "rom":
-        return f"weights={options.weights!r} does not go with rows"
+        return f"weights={options.weights!r} cannot be combined with rows"
     if options.loop is not None:
         return "a loop waits for each result"
     if any(call.kernel.variables for call in program.calls):

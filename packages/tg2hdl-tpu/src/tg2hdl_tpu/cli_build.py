@@ -55,7 +55,7 @@ def build_command(
 ) -> None:
     """Make a bitstream of the processor, the folder of a simulated one, or figures.
 
-    With --board and -o: a bitstream with a serial line, and what its driver needs. With only -o: the same for the
+    With --board and -o: a bitstream with a serial line, and the files of its driver. With only -o: the same for the
     simulation, as `tg2hdl tpu run --device simulate:DIR` takes it. Else: a tensor core without pins and external
     memory is synthesized, placed and routed for --part.
     """
@@ -132,7 +132,7 @@ def _sized(config: str | None, array: str | None, sizes: dict[str, int | None], 
         given = " ".join(
             f"--{name.replace('_', '-')} {value}" for name, value in sizes.items() if value is not None
         )
-        note = f"the file does not go with {given or f'--array {array}'}"
+        note = f"the file does not fit {given or f'--array {array}'}"
         raise InputError(error.message, where=config, notes=(note,), hint=error.hint) from None
 
 

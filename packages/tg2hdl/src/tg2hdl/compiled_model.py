@@ -217,7 +217,7 @@ class CompiledModel:
         engine : str, default "auto"
             Name, or ``"auto"`` for the one that is predicted to finish first.
         runs : int, default 1
-            About so many.
+            Expected number.
         vcd : str or PathLike, optional
             Waveform file, VCD or FST.
         progress : callable, optional

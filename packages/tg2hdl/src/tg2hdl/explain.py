@@ -188,7 +188,7 @@ def _interval(plan: HardwarePlan) -> str:
     """Why a step starts every II cycles."""
     start = f"a step every {plan.ii} cycles: "
     reasons = [note.removeprefix(start) for note in plan.notes if note.startswith(start)]
-    return "" if plan.ii == 1 else reasons[-1] if reasons else "as the orders of the other kernels ask for"
+    return "" if plan.ii == 1 else reasons[-1] if reasons else "as the orders of the other kernels require"
 
 
 # Variants

@@ -66,7 +66,7 @@ def verilog_text(design: NetlistText, folder: str | PathLike[str] | None = None,
     folder : path, optional
         For the contents of memories, which the Verilog then reads with ``$readmemh``: a file each, with one word a
         line in the order of the addresses. The names in the Verilog are without the folder: tools look for them where
-        they run, or on a path that they are told.
+        they run, or on a given path.
     prefix : str
         Of the names of these files.
     """

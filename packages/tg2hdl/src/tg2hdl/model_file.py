@@ -231,7 +231,7 @@ def parse_input(text: str) -> np.ndarray:
     Raises
     ------
     InputError
-        For another form, or a dtype that hardware has not.
+        For another form, or a dtype without hardware.
     """
     match = _INPUT.match(text)
     if match is None:

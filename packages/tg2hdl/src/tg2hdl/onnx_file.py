@@ -97,12 +97,12 @@ def quantize_file(
 
     if fixed:
         raise InputError(
-            f"--fix goes without -o {target.name}, whose inputs are those of {path.name}",
+            f"--fix cannot be combined with -o {target.name}, whose inputs are those of {path.name}",
             hint="write a .npz file",
         )
     if state:
         raise InputError(
-            f"--state goes without -o {target.name}, whose inputs are those of {path.name}",
+            f"--state cannot be combined with -o {target.name}, whose inputs are those of {path.name}",
             hint="quantize the file without it, and compile the result with --state",
         )
     if (rounding := options.get("rounding", "onnxruntime")) != "onnxruntime":

@@ -14,7 +14,7 @@ from tg2hdl_backend.cycles import Cycles
 __all__ = ["Cycles", "KernelSummary", "SimulationResult", "labelled", "labels_of"]
 
 _SHOWN = 3
-"""Labels of an output that are told."""
+"""Labels of an output that are shown."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ Inputs = Sequence[OnnxValue | None]
 
 
 class ControlGraph(Protocol):
-    """The graph of a node, as far as control asks for it."""
+    """The graph of a node, as far as control needs it."""
 
     limit: Limit
 

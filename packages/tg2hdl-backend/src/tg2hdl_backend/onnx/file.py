@@ -56,7 +56,7 @@ def read_file(file: Path, limit: int = DEFAULT_LIMIT) -> ModelProto:
         raise InputError(
             f"external data of {file.name} cannot be read: {error}",
             where=str(file),
-            hint="copy the data itself beside the model: onnx reads no links (cp -L)"
+            hint="copy the data itself next to the model: onnx reads no links (cp -L)"
             if "link" in str(error)
             else "put the file that the exporter wrote beside it in the same folder",
         ) from error

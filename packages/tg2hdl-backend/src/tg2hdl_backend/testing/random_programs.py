@@ -61,8 +61,8 @@ def recipes(draw: st.DrawFn, max_steps: int = 6, types: tuple[str, ...] = _TYPES
     Parameters
     ----------
     types : tuple of str
-        Types of inputs and casts; beside those of tinygrad's interpreter everywhere, ``float16``, ``fp8e4m3`` and
-        ``fp8e5m2``.
+        Types of inputs and casts; in addition to those of tinygrad's interpreter everywhere, ``float16``, ``fp8e4m3``
+        and ``fp8e5m2``.
     """
     shapes = st.lists(_SIZES, min_size=1, max_size=3).map(tuple)
     inputs = draw(st.lists(st.tuples(shapes, st.sampled_from(types)), min_size=1, max_size=3))

@@ -34,7 +34,7 @@ def kernel_of(kernel: KernelIR, tree: LoopIR, name: str, more: tuple[BufferMeta,
         The part, with a root of its own.
     name : str
     more : tuple of BufferMeta, optional
-        Buffers that the part uses and the kernel has not.
+        Buffers that the part uses and the kernel does not have.
     """
     tree = without_dead_loads(tree)
     statements = list(tree.statements())

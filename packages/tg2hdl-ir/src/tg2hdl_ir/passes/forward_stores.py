@@ -37,7 +37,7 @@ _Choice: TypeAlias = tuple[IRValue | None, IRValue]
 def changed_in_place(kernel: KernelIR) -> list[Change]:
     """Loads and stores of buffers in which each step reads an element and then writes the same one.
 
-    Only of a flattened kernel with one leaf whose loops are no rows, and where nothing else uses the buffer.
+    Only of a flattened kernel with one leaf whose loops are not rows, and where nothing else uses the buffer.
     """
     (path, *others) = leaf_paths(kernel.loop_tree)
     if others or any(loop.axis_type == "rows" for loop in path):
@@ -104,7 +104,7 @@ class _Forwarding:
     def _forward(
         self, load: IRBufLoad, store: IRBufStore, items: list[IRStatement], last: list[IRStatement]
     ) -> None:
-        """Add the load, its registers, and at the end of the step what moves on in them."""
+        """Add the load, its registers, and at the end of the step the values that move on in them."""
         op, rewriter = self.folder.op, self.rewriter
         bits = 1 + max(1, (self.kernel.buffer(load.buf_idx).depth - 1).bit_length())
         key = DType.from_width(bits, is_signed=True)

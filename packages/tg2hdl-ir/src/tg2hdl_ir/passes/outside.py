@@ -62,7 +62,7 @@ class _Gates:
         if statement not in self.outside:
             return rebuilt
         address, size = self._place(rebuilt)
-        assert address is not None, "what is outside has an address"
+        assert address is not None, "a value that is outside has an address"
         below, above = self.outside[statement]
         inside = self.folder.all_of(
             self.folder.op("lt", DType.BOOL, const_int(-1, address.dtype), address) if below else None,

@@ -66,7 +66,7 @@ class Binder:
                 where=self.where,
                 notes=self.registry.notes(),
                 hint="cast to a supported type, or install a plugin with a unit for it; "
-                "`tg2hdl plugins list` shows what is there",
+                "`tg2hdl plugins list` shows all",
             )
         return Bound(UnitOp, {"unit": unit})
 

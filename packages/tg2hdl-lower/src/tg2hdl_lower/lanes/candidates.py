@@ -162,7 +162,7 @@ def candidate_lanes(kernel: KernelIR, info: AxisInfo, lanes: int) -> list[dict[i
     info : AxisInfo
         Which axes may have lanes.
     lanes : int
-        At most so many.
+        Upper bound.
     """
     found = sorted(
         _vectors(kernel.loop_tree, info.independent | info.reducible | info.scanned, lanes), key=_Vector.order

@@ -84,7 +84,7 @@ def _unplanned(
 
 
 def with_ring(memory: MemoryPlan, words: int, family: FamilyDef) -> MemoryPlan:
-    """The memory with so many words at a time, a power of two, or with all (0); kernels are planned for its latency.
+    """The memory as a ring of `words` words, a power of two, or with all (0); kernels are planned for its latency.
 
     Parameters
     ----------

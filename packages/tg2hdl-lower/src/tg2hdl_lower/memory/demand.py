@@ -24,7 +24,7 @@ class BufferDemand:
 
 
 class PortInterval(NamedTuple):
-    """Cycles from step to step, and which accesses ask for more than one."""
+    """Cycles from step to step, and which accesses need more than one."""
 
     cycles: int
     limit: str

@@ -81,7 +81,7 @@ class MemoryKind(ABC):
         return 2 * ports if both else ports
 
     def pieces(self, use: MemoryUse, family: FamilyDef, ports: int) -> tuple[Piece, ...]:
-        """Arrays that the memory is built of with so many read ports.
+        """Arrays that the memory is built of with `ports` read ports.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class MemoryKind(ABC):
         return 0, memory.read_latency
 
     def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
-        """How the array of a memory with so many read ports is written down.
+        """How the array of a memory with `ports` read ports is written down.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class MemoryKind(ABC):
 
     @abstractmethod
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
-        """Cost with so many read ports.
+        """Cost with `ports` read ports.
 
         Parameters
         ----------

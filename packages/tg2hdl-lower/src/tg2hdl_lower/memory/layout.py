@@ -19,7 +19,7 @@ __all__ = ["Layout", "MovingDigit", "Row", "RowElement", "RowSpan", "joined_lane
 
 
 def joined_lanes(packed: npt.NDArray[np.uint64], width: int) -> list[int]:
-    """Words as integers from bit patterns of shape (words, lanes), each lane of so many bits; the first lane lowest.
+    """Words as integers from bit patterns of shape (words, lanes), each lane of `width` bits; the first lane lowest.
 
     Parameters
     ----------

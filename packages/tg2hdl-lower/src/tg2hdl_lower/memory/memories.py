@@ -25,7 +25,7 @@ class Memories:
     roles : dict of int to MemoryRole
         Of buffers that others than this kernel and the host use.
     latency : int
-        Cycles from an address to its word that the options ask for.
+        Cycles from an address to its word that the options require.
     """
 
     layouts: dict[int, Layout]

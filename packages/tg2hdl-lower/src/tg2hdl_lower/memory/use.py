@@ -86,7 +86,7 @@ class MemoryUse:
     width : int
         Bits of a word.
     latency : int
-        Cycles from an address to its word that the design asks for.
+        Cycles from an address to its word that the design requires.
     lane : int
         Bits of a lane with a write enable of its own; 0 where all lanes of a word are written at once.
     """

@@ -56,7 +56,7 @@ class Multiplier(wiring.Component):
 
     @staticmethod
     def latency_of(a: int, b: int) -> int:
-        """Cycles from operands in so many pieces to the result: the products, then a tree of additions.
+        """Cycles from operands in `a` and `b` pieces to the result: the products, then a tree of additions.
 
         Parameters
         ----------

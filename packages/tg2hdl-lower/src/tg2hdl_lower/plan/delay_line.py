@@ -19,7 +19,7 @@ LONGEST_CHAIN = 4
 
 @dataclass(frozen=True)
 class DelayLine:
-    """A value so many cycles later."""
+    """A value delayed by `cycles` clock cycles."""
 
     cycles: int
     storage: Literal["registers", "LUT RAM", "block RAM"]
@@ -29,7 +29,7 @@ class DelayLine:
 
     @classmethod
     def of(cls, cycles: int, width: int) -> DelayLine:
-        """The smallest one for a value of so many bits.
+        """The smallest delay line for a value of `width` bits.
 
         Parameters
         ----------

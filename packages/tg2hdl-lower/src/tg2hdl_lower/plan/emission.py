@@ -44,7 +44,7 @@ class ArithResult:
 
 
 class PlacedNode(Protocol):
-    """A node, as far as emission asks for it."""
+    """A node, as far as emission needs it."""
 
     @property
     def number(self) -> int: ...

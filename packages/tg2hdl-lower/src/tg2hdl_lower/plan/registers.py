@@ -176,7 +176,7 @@ class AccumulatorRegister(AccumulatorStorage):
 
 @dataclass(frozen=True)
 class AccumulatorMemory(AccumulatorStorage):
-    """LUT RAM of so many elements."""
+    """LUT RAM with one word per element."""
 
     size: int
 
@@ -208,7 +208,7 @@ class AccumulatorMemory(AccumulatorStorage):
 
 @dataclass(frozen=True)
 class AccumulatorLine(AccumulatorStorage):
-    """A delay line, from which each element comes so many steps after it was written."""
+    """A delay line, which returns each element `steps` steps after it was written."""
 
     steps: int
     line: DelayLine

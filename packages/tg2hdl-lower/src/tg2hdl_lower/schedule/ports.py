@@ -1,4 +1,4 @@
-"""Ports of the memories, and the interval between two steps that ports and units ask for."""
+"""Ports of the memories, and the interval between two steps that ports and units require."""
 
 from __future__ import annotations
 

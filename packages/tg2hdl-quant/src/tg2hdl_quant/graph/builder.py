@@ -167,7 +167,7 @@ class IntegerBuilder(GraphBuilder):
         return self.shifted(number, found.shift), (reach >> found.shift) + 1
 
     def clipped(self, number: int, low: int, high: int, reach: int) -> int:
-        """Saturate, where the reach of the integers asks for it.
+        """Saturate, where the reach of the integers requires it.
 
         Parameters
         ----------

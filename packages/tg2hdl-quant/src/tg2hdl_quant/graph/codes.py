@@ -119,7 +119,7 @@ def to_codes(
     if found[1].kind == "approximate" or kernel.name == "QLinearAdd":
         return _doubted(found, kernel, "its sums have no form that rounds as ONNX Runtime's product does")
     if total.whole_steps() is None and kernel.name != "QLinearMul":
-        return _doubted(found, kernel, "what is added to its sums is not a whole number of their steps")
+        return _doubted(found, kernel, "the offset of its sums is not a whole number of their steps")
     return found
 
 

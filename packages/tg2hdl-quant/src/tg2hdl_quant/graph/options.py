@@ -36,7 +36,7 @@ class QuantizeOptions:
     per_channel : bool
         A scale for each output channel of the weights, or one for all.
     group : int, optional
-        A scale for each group of so many weights along the axis that is summed, where its length is a multiple: an
+        A scale for each group of this many weights along the axis that is summed, where its length is a multiple: an
         integer of 4 bits times the scale of the channel.  Fewer bits of weights lose less then; the sum of each group
         is multiplied by its integer.
     calibration : str

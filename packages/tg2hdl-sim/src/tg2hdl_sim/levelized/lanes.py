@@ -303,7 +303,7 @@ class Refinement:
         start : ndarray
             First colour of each item.
         rounds : int
-            At most so many.
+            Upper bound.
         """
         hashes, count = _mixed(start.astype(np.uint64)), 0
         for _ in range(rounds):

@@ -50,7 +50,7 @@ def simulate_unit(unit: ArithmeticUnit, operands: tuple[Bits, ...]) -> Bits:
     widths = {n: d.bit_width for n, d in zip(names, unit.operands, strict=True)}
     for name, width in {**widths, "en": 1, "result": unit.result.bit_width}.items():
         found = getattr(component, name, None)
-        assert found is not None, f"{label}: what its factory builds has no port {name}"
+        assert found is not None, f"{label}: the component of its factory has no port {name}"
         assert len(found) == width, f"{label}: port {name} has {len(found)} bits, the descriptor says {width}"
     count = len(operands[0])
     rng = np.random.default_rng(1)

@@ -195,7 +195,7 @@ def build_bitstream(
     Raises
     ------
     DesignTooLargeError
-        When the part of the board has not enough cells.
+        When the part of the board does not have enough cells.
     SynthesisError
         When a tool fails or the timing does not hold.
     ToolMissingError

@@ -147,7 +147,7 @@ class Family:
         Raises
         ------
         DesignTooLargeError
-            When the part has not enough cells.
+            When the part does not have enough cells.
         SynthesisError
             When the tool fails.
         ToolMissingError

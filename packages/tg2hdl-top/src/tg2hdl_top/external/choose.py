@@ -202,7 +202,7 @@ class _Places:
                 tiles = " and ".join(f"{runs} tiles of {size:,} bits" for runs, size in sizes)
                 notes.append(f"{buffer.name}: external, {bits:,} bits in {tiles}, {RING} of them on the chip")
             elif buffer.role == "weight":
-                reason = self.fixed.get(n) or ("what is external is larger" if least else "all fits")
+                reason = self.fixed.get(n) or ("the external part is larger" if least else "all fits")
                 notes.append(f"{buffer.name}: on the chip, {bits:,} bits: {reason}")
         return tuple(notes)
 

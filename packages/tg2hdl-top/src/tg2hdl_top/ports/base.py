@@ -230,7 +230,7 @@ def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
             raise InputError(f"host port {kind!r} has nothing to serve", hint="leave it out of ports=")
         if _port_class(kind).needs_identity and not served.control:
             raise InputError(
-                f"host port {kind!r} does not work beside one that starts the runs",
+                f"host port {kind!r} does not work next to one that starts the runs",
                 where=f"ports={tuple(kinds)!r}",
                 hint='let "native" serve the rest, or have no other port',
             )

@@ -110,6 +110,6 @@ def _decision(
     else:
         trials.offer(Alternative(beside, Cost(cycles, multiplier_blocks((first, plan), options))), True)
     return trials.decision(
-        "few multipliers beside those of the budget, and hardly more cycles",
+        "few multipliers on top of the budget, and hardly more cycles",
         "it cannot keep pace, or takes more cycles",
     )

@@ -29,7 +29,7 @@ _Named = list[tuple[str, tuple[KernelIR, ...]]]
 
 
 def with_merged_branches(form: Form, options: CompileOptions) -> Form:
-    """Merge products of which a counter chooses one where that takes fewer cycles.
+    """Merge products among which a counter chooses one where that takes fewer cycles.
 
     Parameters
     ----------

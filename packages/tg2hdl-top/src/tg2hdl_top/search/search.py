@@ -271,7 +271,7 @@ def _with_orders(form: Form, options: CompileOptions) -> tuple[Form, None, list[
     )
     trials.offer(Alternative("those of the kernels", with_it), found)
     decision = trials.decision(
-        "few multipliers beside those of the budget, and hardly more cycles", "the program takes more cycles"
+        "few multipliers on top of the budget, and hardly more cycles", "the program takes more cycles"
     )
     trail = (*form.trail, *(followers if trials.taken else ()), decision)
     return replace(form, trail=trail), None, trials.best

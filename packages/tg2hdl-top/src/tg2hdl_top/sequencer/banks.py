@@ -52,7 +52,7 @@ def with_banks(
     interval: int,
     latency: int,
 ) -> list[MemoryPlan]:
-    """The memories with as many banks as runs need that are so many cycles apart.
+    """The memories with as many banks as runs need that start `interval` cycles apart.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ class _Pair:
         return least
 
     def gain(self, sharing: Sharing) -> tuple[float, int] | None:
-        """Cycles that a start beside the first kernel saves on average, and its delay; None where it may not be.
+        """Cycles that a start next to the first kernel saves on average, and its delay; None where it may not be.
 
         For all run-time loop bounds; nothing is changed for it.
         """

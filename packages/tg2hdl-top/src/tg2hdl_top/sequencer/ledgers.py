@@ -1,7 +1,7 @@
 """Counts of elements that say when a row may run, and when the host may move an element.
 
 Each buffer has two for each reader: how many of its elements are there beyond those that the reader needs next, and how
-much room there is beyond what the writer needs next.  A count below zero holds up who takes from it.
+much room there is beyond what the writer needs next.  A count below zero blocks its taker.
 """
 
 from __future__ import annotations

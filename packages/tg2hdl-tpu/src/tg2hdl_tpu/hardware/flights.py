@@ -1,4 +1,4 @@
-"""Rows between issue and write, and who has to wait for them."""
+"""Rows between issue and write, and the instructions that wait for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the measured table as text; figures beside their limits, peers and estimates."""
+"""Rows of the measured table as text; figures next to their limits, peers and estimates."""
 
 from __future__ import annotations
 

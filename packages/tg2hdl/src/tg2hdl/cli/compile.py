@@ -52,7 +52,7 @@ Examples:
 @click.option(
     "--memory-files", is_flag=True, help="Write memory contents as .hex files, read with $readmemh."
 )
-@click.option("--testbench", is_flag=True, help="Write self-checking testbenches beside the Verilog.")
+@click.option("--testbench", is_flag=True, help="Write self-checking testbenches next to the Verilog.")
 @with_json
 def compile_command(
     output: str | None,

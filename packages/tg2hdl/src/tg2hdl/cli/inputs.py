@@ -78,7 +78,7 @@ def run_inputs(
     """
     if data and seed is not None:
         raise InputError(
-            "--data goes without --seed, which is for random inputs", hint="leave one of them out"
+            "--data cannot be combined with --seed, which is for random inputs", hint="leave one of them out"
         )
     values: dict[str, Any] = {}
     if data:

@@ -73,7 +73,7 @@ Examples:
 @click.option("--allow-float", is_flag=True, help="Compute what has no integer form in float.")
 @click.option("--per-tensor", is_flag=True, help="One scale for the weights of a layer.")
 @click.option(
-    "--group", type=int, help="A scale for each group of so many weights along the axis that is summed."
+    "--group", type=int, help="A scale for each group of this many weights along the axis that is summed."
 )
 @click.option("--calibration", default="minmax", show_default=True, help="Method that chooses ranges.")
 @click.option(
@@ -140,7 +140,9 @@ def quantize_command(
     options["per_channel"] = not per_tensor
     targets = None if labels is None else read_arrays(labels, ["labels"])[0]
     if sequences and search:
-        raise InputError("--sequences goes without --search", hint="quantize with widths of your own")
+        raise InputError(
+            "--sequences cannot be combined with --search", hint="quantize with widths of your own"
+        )
     if search:
         file, arrays = _loaded(model, samples, given, batched, file_options)
         found = _searched(progress, file, arrays, targets, multipliers, options | {"batched": batched})
@@ -163,7 +165,7 @@ def quantize_command(
         if form.quantize is not None and form == file.front_end:
             if sequences:
                 raise InputError(
-                    f"--sequences goes without -o {target.name}",
+                    f"--sequences cannot be combined with -o {target.name}",
                     hint="write a .npz file, which keeps the state",
                 )
             arguments = (file.path, arrays, target, options, targets)

@@ -99,7 +99,7 @@ def simulate(
         check_file(output, ".npz")
     if many is not None and (data or vcd or check or variables):
         raise InputError(
-            "--set goes without --data, --variable, --vcd and --check",
+            "--set cannot be combined with --data, --variable, --vcd or --check",
             hint="simulate one of the inputs by --data FILE.npy; FILE.npz of --set may have variables by name",
         )
     if many is None and (workers != 1 or cluster is not None):

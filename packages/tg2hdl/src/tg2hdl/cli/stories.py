@@ -41,7 +41,7 @@ PATIENCE = 600.0
 """Seconds that a simulation may take."""
 
 CLOCK = 100.0
-"""MHz for which tokens per second are told where nothing was placed."""
+"""MHz for which tokens per second are shown where nothing was placed."""
 
 
 @click.command(epilog=_EPILOG)
@@ -69,11 +69,11 @@ CLOCK = 100.0
     show_default=True,
     help="0 takes the likeliest token, on the chip; otherwise tokens are drawn from the logits by the host.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the drawn tokens.")
 @click.option(
     "--context",
     type=click.IntRange(2),
-    help="Positions that the design keeps.  [default: 256, or what the model has]",
+    help="Positions that the design keeps.  [default: 256, or fewer if the model has fewer]",
 )
 @click.option(
     "--bits",
@@ -151,7 +151,7 @@ def stories(
         raise click.UsageError("--weights and --tokenizer belong together: give both, or none")
     if temperature and (device is not None or output is not None):
         raise click.UsageError(
-            "--temperature goes without -o and --device, whose chip chooses the likeliest token"
+            "--temperature cannot be combined with -o or --device, whose chip chooses the likeliest token"
         )
     model, tokenizer = load_story()
     if tokenizer_file is not None:

@@ -19,7 +19,7 @@ _ENUMERATED = 64
 _SAMPLED = 40
 """Choices that a sampler judges after the descent."""
 _PLANNED = 6
-"""Choices that are planned, beside equal widths for all layers."""
+"""Choices that are planned, in addition to equal widths for all layers."""
 
 
 @dataclass(frozen=True)

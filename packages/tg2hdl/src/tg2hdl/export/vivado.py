@@ -29,7 +29,7 @@ _FAMILIES = (
 )
 
 _SCRIPT = """\
-# Synthesizes {name} by itself, with its constraints; reports are beside this file.
+# Synthesizes {name} by itself, with its constraints; reports are next to this file.
 #     vivado -mode batch -source {name}.tcl -tclargs xc7a35tcpg236-1
 set here [file dirname [file normalize [info script]]]
 set part [expr {{$argc > 0 ? [lindex $argv 0] : "xc7a35tcpg236-1"}}]

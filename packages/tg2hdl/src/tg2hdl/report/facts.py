@@ -112,7 +112,7 @@ def read_facts(path: str | PathLike[str]) -> dict[str, Any]:
     """
     file = Path(path)
     if not file.is_file():
-        raise InputError(f"no file {str(path)!r}", hint="give the .json file beside an earlier report")
+        raise InputError(f"no file {str(path)!r}", hint="give the .json file next to an earlier report")
     try:
         facts = json.loads(file.read_text())
         version = facts["format"]

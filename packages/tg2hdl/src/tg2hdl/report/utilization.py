@@ -45,7 +45,7 @@ class Events(NamedTuple):
 
 @dataclass
 class Resource:
-    """Something of which a design has `capacity` in each cycle, and the share of it that is used.
+    """A resource of which a design has `capacity` in each cycle, and the share of it that is used.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Resource:
 
 
 def resources(accelerator: CompiledModel) -> list[Resource]:
-    """Steps, multipliers, arithmetic units and memory ports of a design, with what uses them."""
+    """Steps, multipliers, arithmetic units and memory ports of a design, with their users."""
     design, program = accelerator.design, accelerator.design.program
     found: dict[tuple[str, str], Resource] = {}
     units = _unit_counts(accelerator)

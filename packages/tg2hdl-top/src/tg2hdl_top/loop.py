@@ -20,7 +20,8 @@ class Loop:
     counter : str, optional
         Run-time variable that counts the runs; the only one unless given.
     results : int
-        Largest number of results of one start. A design behind a register map keeps them until the host reads them.
+        Most runs that one start may ask for. Behind a register map, the design keeps their results until the host
+        reads them.
     """
 
     counter: str | None = None

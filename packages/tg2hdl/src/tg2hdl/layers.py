@@ -44,7 +44,7 @@ def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[
 def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Of each kernel, the modules whose weights it reads, such as ``first, norm``; else its place in the program.
 
-    Weights of a dict or a list, of which several kernels read different ones, keep their keys: ``W.q``.
+    Where kernels read different weights of one dict or list, the key is part of the name: ``W.q``.
 
     Parameters
     ----------

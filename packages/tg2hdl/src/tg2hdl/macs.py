@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -44,6 +45,19 @@ def count_macs(kernel: KernelIR, variables: Mapping[str, int] | None = None) -> 
     variables : mapping of str to int, optional
         Values of run-time variables.
     """
+    values = {v.name: variables[v.name] for v in kernel.variables if variables and v.name in variables}
+    known = _known.setdefault(kernel, {})
+    key = tuple(values.items())
+    if key not in known:
+        known[key] = _count(kernel, values)
+    return known[key]
+
+
+_known: MutableMapping[KernelIR, dict[tuple[tuple[str, int], ...], int]] = WeakKeyDictionary()
+"""Of the kernels that are alive: tables, reports and explanations ask for each several times."""
+
+
+def _count(kernel: KernelIR, variables: Mapping[str, int]) -> int:
     stored = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
     affine = AffineAnalysis()
     total, seen = 0, set[IRValue]()
@@ -52,7 +66,7 @@ def count_macs(kernel: KernelIR, variables: Mapping[str, int] | None = None) -> 
             if value in seen or not is_product(value) or affine.of(value) is not None:
                 continue
             seen.add(value)
-            trips = math.prod(bound_value(loop.bound, variables or {}) for loop in loops)
+            trips = math.prod(bound_value(loop.bound, variables) for loop in loops)
             total += min(math.ceil(trips * _share(cases, variables)), _distinct(kernel, value, stored, trips))
     return total
 
@@ -78,7 +92,7 @@ def _stores(path: tuple[LoopIR, ...]) -> Iterator[tuple[IRBufStore | IRRegStore,
             yield item, path
 
 
-def _share(cases: Cases, variables: Mapping[str, int] | None) -> float:
+def _share(cases: Cases, variables: Mapping[str, int]) -> float:
     """Share of the iterations in which one of the cases holds."""
     if cases == ALWAYS:
         return 1

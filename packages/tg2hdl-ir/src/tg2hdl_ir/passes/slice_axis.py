@@ -133,8 +133,8 @@ def slice_axis(kernel: KernelIR, axis: SliceableAxis, first: int | IRVariable, c
     kernel : KernelIR
     axis : SliceableAxis
     first : int or IRVariable
-        First iteration; a variable counts slices of `count` iterations, of which the last one may reach beyond the
-        loop: it neither stores nor loads there.
+        First iteration.  A variable gives the number of the slice instead: slice n starts at iteration n * `count`.
+        The last slice may reach beyond the loop; there it neither loads nor stores.
     count : int
         Number of iterations.
     """

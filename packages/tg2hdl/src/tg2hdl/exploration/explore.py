@@ -14,11 +14,11 @@ from tg2hdl.exploration.exploration import Exploration
 from tg2hdl.exploration.figures import PointChoice, PointPlanner
 from tg2hdl.exploration.goals import GOALS, check_limits, goal_named
 from tg2hdl.exploration.part import part_of
+from tg2hdl.exploration.runner import PointRunner
 from tg2hdl.exploration.search import Search
 from tg2hdl.exploration.space import space_of
 from tg2hdl.exploration.study import Study, program_key
 from tg2hdl.exploration.variants import WidthVariant, quantized_variants, samples_key
-from tg2hdl.exploration.workers import PointRunner
 from tg2hdl.loaded_model import LoadedModel, compile_options, load_model
 from tg2hdl.progress import step
 from tg2hdl_backend import CapturedProgram

@@ -12,10 +12,10 @@ from tg2hdl.exploration.exploration import Exploration
 from tg2hdl.exploration.figures import Figures, PointChoice, too_many
 from tg2hdl.exploration.goals import GOALS, breaks
 from tg2hdl.exploration.points import Point, option_changes
+from tg2hdl.exploration.runner import PointRunner
 from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
 from tg2hdl.exploration.variants import WidthVariant
-from tg2hdl.exploration.workers import PointRunner
 from tg2hdl.quantized_file import save_quantized
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_synth import DesignTooLargeError

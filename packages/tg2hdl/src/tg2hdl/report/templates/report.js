@@ -55,7 +55,7 @@ function drawHeat(data) {
   const height = top + rows.length * row + 40, x = (n) => left + (wide * n) / columns;
   const cycle = (n) => first + ((last - first) * n) / columns;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.style.minWidth = Math.min(width, left + 360) + "px";
+  svg.style.minWidth = Math.min(width, left + 640) + "px";
   rows.forEach((r, line) => {
     const y = top + line * row;
     const name = made("text", { x: left - 8, y: y + 13, class: "name" }, names[line]);

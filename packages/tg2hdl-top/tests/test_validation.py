@@ -115,6 +115,21 @@ def test_a_wrong_pass_of_planning_is_named():
     assert "first made wrong by pass forward-registers of tg2hdl-ir, in elementwise" in caught.value.notes
 
 
+def test_a_lost_sign_of_zero_is_seen_in_a_planned_kernel():
+    def with_zero_added(kernel):
+        def added(op):
+            is_product = isinstance(op, IROp) and op.op == "mul" and op.dtype == DType.FP32
+            return IROp("add", DType.FP32, (op, IRConst(0.0, DType.FP32))) if is_product else None
+
+        return replace(kernel, loop_tree=Rewriter(replace=added).loop(kernel.loop_tree))
+
+    with (
+        changed_pass("forward-registers", with_zero_added),
+        pytest.raises(ValidationError, match="-0 became 0"),
+    ):
+        compile_program(scaled(2.0))
+
+
 def test_lost_elements_are_seen_where_few_iterations_are_evaluated():
     def without_the_middle(kernel):
         def gated(_, statement):

@@ -62,8 +62,9 @@ def _errors() -> str:
         "| class | printed as | meaning |",
         "|---|---|---|",
     ]
-    for name in errors.__all__:
-        cls = getattr(errors, name)
+    for name, cls in ((name, getattr(errors, name)) for name in errors.__all__):
+        if not isinstance(cls, type):
+            continue
         meaning = (inspect.getdoc(cls) or "").splitlines()[0]
         lines.append(f"| `{name}` | `{cls.kind}:` | {meaning} |")
     return "\n".join([*lines, ""])

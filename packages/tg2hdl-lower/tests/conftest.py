@@ -24,10 +24,10 @@ def _words(layout, dtype, array):
     return [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in rows]
 
 
-def run(plan, buffers, variables=None, *, runs=1, reset_after=None):
+def run(plan, buffers, variables=None, *, runs=1, reset_after=None, reload=False):
     """Contents of all buffers after the run, and the cycles from start to done.
 
-    A first run may be ended by a reset some cycles after its start.
+    A first run may be ended by a reset some cycles after its start; `reload` writes the buffers before each run.
     """
     dut = CompiledKernel(plan)
     reset = Signal()
@@ -54,11 +54,11 @@ def run(plan, buffers, variables=None, *, runs=1, reset_after=None):
     async def read(ctx):
         sizes = {idx: layout.words for idx, layout in plan.layouts.items()}
         packed = {idx: np.zeros((n, plan.layouts[idx].lanes), np.uint64) for idx, n in sizes.items()}
-        for cycle in range(max(sizes.values()) + plan.read_latency):
+        for cycle in range(max(sizes.values()) + max(plan.latencies.values())):
             for idx, port in dut.buf_read_ports.items():
                 if cycle < sizes[idx]:
                     ctx.set(port["raddr"], cycle)
-                address = cycle - plan.read_latency
+                address = cycle - plan.latencies[idx]
                 if 0 <= address < sizes[idx]:
                     word, width = ctx.get(port["rdata"]), plan.storage[idx].bit_width
                     for lane in range(plan.layouts[idx].lanes):
@@ -80,7 +80,9 @@ def run(plan, buffers, variables=None, *, runs=1, reset_after=None):
             await ctx.tick()
             ctx.set(reset, 0)
             assert not ctx.get(dut.busy), "idle after a reset"
-        for _ in range(runs):
+        for number in range(runs):
+            if reload and (number or reset_after is not None):
+                await load(ctx)
             ctx.set(dut.start, 1)
             await ctx.tick()
             ctx.set(dut.start, 0)
@@ -102,12 +104,12 @@ def run(plan, buffers, variables=None, *, runs=1, reset_after=None):
     return result, cycles
 
 
-def check(kernel, plan, buffers, variables=None, *, runs=1, reset_after=None):
+def check(kernel, plan, buffers, variables=None, *, runs=1, reset_after=None, reload=False):
     """Simulated bits are the golden ones, and simulated cycles are the predicted ones."""
     expected = {idx: np.asarray(a).reshape(-1) for idx, a in buffers.items()}
-    for _ in range(runs):
+    for _ in range(1 if reload else runs):
         expected |= evaluate(kernel, expected, variables)
-    actual, cycles = run(plan, buffers, variables, runs=runs, reset_after=reset_after)
+    actual, cycles = run(plan, buffers, variables, runs=runs, reset_after=reset_after, reload=reload)
     for idx, array in expected.items():
         dtype = kernel.buffer(idx).dtype
         found, wanted = dtype.array_to_bits(actual[idx].astype(dtype.numpy())), dtype.array_to_bits(array)

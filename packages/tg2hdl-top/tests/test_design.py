@@ -13,13 +13,16 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from tg2hdl_ir import DType, IRBufStore, IRConst, IROp
+from tg2hdl_ir import DType, IRBufLoad, IRBufStore, IRConst, IROp
 from tg2hdl_ir.errors import InputError, PluginError, Tg2hdlError
+from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir.passes.forward_stores import forward_stores
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.plugins.descriptors import Area, HostPortDef, MemoryKindDef, SequencerDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_lower import CompiledKernel, plan_kernel
+from tg2hdl_lower import CompiledKernel, plan_kernel, planner
+from tg2hdl_lower.dataflow import leaf_builder
 from tg2hdl_lower.memory.kind import ArrayStyle, MemoryKind
 from tg2hdl_lower.memory.ram import Ram
 from tg2hdl_lower.plan.accesses import Load
@@ -218,6 +221,47 @@ def test_a_design_that_was_changed_and_signed_anew_is_refused(kind):
     forge, text = FORGED[kind]
     with pytest.raises(Tg2hdlError, match=text):
         Design.from_json(forge(compile_program(layer()[0], CompileOptions(multipliers=2))).to_json())
+
+
+HISTOGRAM = """kernel histogram
+  b0: int32[4] output
+  b1: int32[20]
+RANGE i0 < 20 reduce
+%0 = LOAD int32 b1[i0]
+%1 = and int32 %0, 3:int32
+%2 = LOAD int32 b0[%1]
+%3 = add int32 %2, 1:int32
+STORE int32 b0[%1] = %3
+END i0
+"""
+
+
+@pytest.mark.parametrize(("registers", "is_read"), [(3, True), (2, False), (1, False)])
+def test_a_design_that_forwards_from_too_few_steps_is_refused(registers, is_read, monkeypatch):
+    """All of its parts say three, from which the memory has the elements."""
+
+    def forwarded(kernel, steps):
+        made = forward_stores(kernel, min(steps, registers))
+
+        def claims(old, new):
+            return replace(new, forwarded=steps) if isinstance(new, IRBufLoad) and new.forwarded else new
+
+        return replace(made, loop_tree=Rewriter(change=claims).loop(made.loop_tree))
+
+    buffers = (buffer("x", "input", size=20), buffer("y", "input", size=4))
+    program = ProgramIR("counts", buffers, (KernelCall(parse_kernel(HISTOGRAM), (1, 0)),), (1,))
+    with monkeypatch.context() as patch:
+        patch.setattr(planner, "forward_stores", forwarded)
+        patch.setattr(leaf_builder, "forwarded_steps", lambda kernel, load: load.forwarded)
+        design = compile_program(program)
+    assert (design.kernels[0].ii, [n.forwarded for n in design.kernels[0].all(Load)]) == (1, [0, 3])
+    if is_read:
+        inputs = {"x": np.array([1, 1, 0, 1, 2, 1, 0, 1, 1, 3] * 2, np.int32), "y": np.zeros(4, np.int32)}
+        (found,), cycles = simulate(Design.from_json(design.to_json()), inputs)
+        assert (found.tolist(), cycles) == ([4, 12, 2, 2], design.predicted_cycles())
+    else:
+        with pytest.raises(InputError, match=r"operation .* of kernel histogram is not that of its plan"):
+            Design.from_json(design.to_json())
 
 
 def test_other_weights_in_a_design_are_another_design():

@@ -11,7 +11,7 @@ from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
 from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import BudgetError, InputError, IRVerificationError
-from tg2hdl_ir.nodes import IRBufStore, KernelIR
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, KernelIR
 from tg2hdl_ir.passes.forward_stores import changed_in_place, forward_stores
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.pipeline import canonicalize, run_stage
@@ -396,6 +396,9 @@ class Planning:
         """Plan with independent outputs interleaved under a reduction until the II is 1, if that takes fewer cycles."""
         plan = self.finished(flat)
         if plan.ii == 1 or not self.info.floats or self.waits_for_multipliers(plan):
+            return plan
+        # Registers of forwarded elements start once in a run, not once for each output.
+        if any(isinstance(s, IRBufLoad) and s.forwarded for s in flat.loop_tree.statements()):
             return plan
         trials = self._trials("interleave", "interleaved outputs", "one output at a time", flat, plan)
         self._interleave(flat, plan, trials)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tg2hdl_ir.analysis.forwarding import forwarded_steps
 from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
@@ -236,7 +237,8 @@ class _LeafBuilder:
         """Load of a word, which is not shared where a store may come in between."""
         fields = {"buffer": node.buf_idx, "address": address}
         if alone:
-            return self.leaf.add(Load, node.dtype, full, **fields, forwarded=node.forwarded).number
+            fields["forwarded"] = forwarded_steps(self.kernel, node)
+            return self.leaf.add(Load, node.dtype, full, **fields).number
         return self.leaf.shared(Load, (node.buf_idx, address), node.dtype, full, **fields)
 
     def _register_write(self, statement: IRRegStore) -> None:

@@ -68,7 +68,7 @@ class PointChoice:
     ----------
     options : CompileOptions
     bits : str
-        Name of the widths of its weights, see `Variant`; empty for the model as it is.
+        Name of the widths of its weights, see `WidthVariant`; empty for the model as it is.
     """
 
     options: CompileOptions

@@ -210,8 +210,8 @@ EDITS = [
     Edit(
         "cut-kernel",
         "tg2hdl_ir.passes.cut_kernel",
-        "for item in (*home.prologue, *home.epilogue):",
-        "for item in (*home.epilogue,):",
+        "for item in (*home.prologue, *between_loops, *home.epilogue):",
+        "for item in (*between_loops, *home.epilogue):",
         "what precedes the sums is lost",
     ),
     Edit(
@@ -427,8 +427,8 @@ EDITS = [
     Edit(
         "slice-axis",
         "tg2hdl_ir.passes.slice_axis",
-        "const_int(first, target.dtype)) if first else counter",
-        "const_int(0, target.dtype)) if first else counter",
+        "counter, const_int(first, target.dtype))",
+        "counter, const_int(0, target.dtype))",
         "all tiles write the first one's place",
     ),
     Edit(

@@ -192,9 +192,9 @@ def test_rom_of_other_widths_are_stacked():
 
 
 def test_places_belong_to_buffers_in_any_order(monkeypatch):
-    groups = shared_memories._Search.groups
+    groups = shared_memories._PairSearch.groups
     monkeypatch.setattr(
-        shared_memories._Search, "groups", lambda *args: [group[::-1] for group in groups(*args)]
+        shared_memories._PairSearch, "groups", lambda *args: [group[::-1] for group in groups(*args)]
     )
     program, inputs = dense([(200, 20, I8), (20, 200, I32), (120, 20, I32)])
     options = CompileOptions(schedule="serial", multipliers=20, share_kernels=False)

@@ -153,7 +153,7 @@ def register_array():
 
 def trapped():
     kernel = runtime.LoadedKernel(
-        runtime.LoadedKernel.source(elementwise(8, "add", "int32"), runtime.DeviceOptions())
+        runtime.LoadedKernel.source(elementwise(8, "add", "int32"), runtime.TinytpuOptions())
     )
     words = SimpleNamespace(run=lambda starts: Result(Trap.ILLEGAL, 3, 9, 1, 1))
     kernel._run(words, {}, {}, [])

@@ -155,7 +155,7 @@ FAULTS = {
     "a zero point that is not subtracted": (changed(IntegerBuilder, "plus", forgotten_zero), "sum_q"),
     "a bound that is wrong": (changed(IntegerBuilder, "clipped", wrong_clip), "side_q"),
     "a code that is clipped": (changed(imported, "to_codes", clipped_too_low), "sum_q"),
-    "weights in the wrong order": (changed(sums.Sums, "_contraction", flipped_weights), "conv_q"),
+    "weights in the wrong order": (changed(sums.IntegerForms, "_contraction", flipped_weights), "conv_q"),
 }
 
 

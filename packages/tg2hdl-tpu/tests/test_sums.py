@@ -109,8 +109,10 @@ def test_bias_products_requantization_and_residual_against_numpy():
     "config",
     [
         CONFIG,
-        Config(**SMALL, output_stationary=True, pre_registers=2, read_registers=1),
-        Config(**SMALL, output_stationary=True, pre_registers=3),
+        pytest.param(
+            Config(**SMALL, output_stationary=True, pre_registers=2, read_registers=1), marks=pytest.mark.slow
+        ),
+        pytest.param(Config(**SMALL, output_stationary=True, pre_registers=3), marks=pytest.mark.slow),
         Config.ecp5(**SMALL, output_stationary=True),
     ],
     ids=["plain", "two", "three", "ecp5"],

@@ -19,7 +19,7 @@ class Held:
 def model(x):
     held = Held()
     del held
-    time.sleep(30)
+    time.sleep(2)
 """,
     "while a thread works": """
 def model(x):

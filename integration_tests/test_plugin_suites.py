@@ -183,7 +183,7 @@ def test_a_prediction_that_is_a_cycle_early():
     with (
         registry().extended(Plugin),
         pytest.raises(
-            AssertionError, match=r"run 0: .* 2,008 cycles, 2,007 predicted: .* memory port 'early'"
+            AssertionError, match=r"run 0: .* 1,786 cycles, 1,785 predicted: .* memory port 'early'"
         ),
     ):
         check_memory_port(definition)

@@ -53,7 +53,16 @@ def test_sizes_of_the_readme_are_those_on_disk(extra, size, unit):
 
 
 def test_the_readme_states_a_size_for_each_extra():
-    assert {extra for extra, _, _ in SIZES} >= {"", "verilog", "sim", "synth", "onnx", "tflite", "demo", "all"}
+    assert {extra for extra, _, _ in SIZES} >= {
+        "",
+        "verilog",
+        "sim",
+        "synth",
+        "onnx",
+        "tflite",
+        "demo",
+        "all",
+    }
 
 
 def test_the_core_is_small_and_has_no_tools():

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import select
-from threading import Thread
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -26,18 +26,23 @@ class Board:
         self.master, slave = os.openpty()
         self.path.unlink(missing_ok=True)
         self.path.symlink_to(os.ttyname(slave))
-        master = self.master
+        master, unplugged = self.master, Event()
 
         def answer():
             try:
-                while select.select([master], [], [], 20)[0]:
-                    os.write(master, device.feed(os.read(master, 4096)))
+                while not unplugged.is_set():
+                    if select.select([master], [], [], 0.02)[0]:
+                        os.write(master, device.feed(os.read(master, 4096)))
             except OSError:
                 return
 
-        Thread(target=answer, daemon=True).start()
+        self.unplugged, self.thread = unplugged, Thread(target=answer, daemon=True)
+        self.thread.start()
 
     def unplug(self):
+        # The thread ends first: the next terminal may get the same number.
+        self.unplugged.set()
+        self.thread.join()
         os.close(self.master)
         self.path.unlink()
 

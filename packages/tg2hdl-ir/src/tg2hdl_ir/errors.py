@@ -89,9 +89,13 @@ def unknown_name(message: str, name: str, known: Iterable[str], *, notes: tuple[
     Parameters
     ----------
     message : str
-        What the name should have been, with the name.
+        Says that there is no such name.
+    name : str
+        As the user wrote it.
     known : iterable of str
-        The names there are; one close to the given name is suggested.
+        Existing names; the hint suggests one that is close.
+    notes : tuple of str, optional
+        Further facts.
     """
     names = list(known)
     meant = [f"did you mean {close}? " for close in get_close_matches(name, names, 1)]

@@ -518,7 +518,7 @@ class Planning:
         trials = Trials("forward-stores", flat.name, change, before, (flat, plan), prefer=prefer)
         for steps in range(1, MOST_FORWARDED + 1):
             kernel = forward_stores(flat, steps)
-            trial = self.interleaved(kernel)
+            trial = self.finished(kernel)
             name = f"elements of the last {steps} steps come from registers"
             note = f"{name}; a step would take {plan.ii} cycles without them"
             trials.offer(_alternative(name, trial), (kernel, replace(trial, notes=(*trial.notes, note))))

@@ -155,4 +155,4 @@ def recipe(
 
 open_cxxrtl = CompiledEngine("cxxrtl", recipe)
 open_cells = CompiledEngine("cxxrtl", partial(recipe, optimized=False))
-"""For netlists of LUTs: the compiler takes a quarter of the time, about as much as 100,000 cycles of them."""
+"""For netlists of cells: to optimize their code takes the compiler longer than a check of them runs."""

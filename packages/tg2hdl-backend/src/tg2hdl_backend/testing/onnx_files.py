@@ -42,7 +42,7 @@ def write(
     path : Path
     nodes : sequence of NodeProto
         Operands first.
-    inputs, outputs : sequence of (str, , )
+    inputs, outputs : sequence of tuple
         Name, numpy type and shape.
     weights : mapping of str to ndarray, optional
         By name.

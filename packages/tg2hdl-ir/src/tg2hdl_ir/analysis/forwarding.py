@@ -1,7 +1,7 @@
-"""From how many steps before the registers of a kernel certainly hold the elements that it changes in place.
+"""Proves how many previous steps a kernel forwards: their addresses and values are in registers.
 
-`IRBufLoad.forwarded` is a claim, of which a schedule relies on as much as is proven here: places and values of the last
-steps must be in registers, and the youngest one with the place must be chosen.
+The pass writes this number in `IRBufLoad.forwarded`. A schedule uses only as much of it as is proven here: registers must
+hold addresses and values of the last steps, and the load must take the latest value with its address.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Facts: TypeAlias = Mapping[int, bool]
 
 
 def forwarded_steps(kernel: KernelIR, load: IRBufLoad) -> int:
-    """Steps before a load whose elements certainly come from registers, at most as many as it says.
+    """Number of previous steps whose elements a load certainly takes from registers, at most `load.forwarded`.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def forward_stores(kernel: KernelIR, steps: int) -> KernelIR:
     kernel : KernelIR
         Flattened.
     steps : int
-        From how many steps before.
+        Number of previous steps whose elements are forwarded.
     """
     changes = changed_in_place(kernel)
     if not changes:

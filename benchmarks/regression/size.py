@@ -89,6 +89,14 @@ def count_definitions(root: Path) -> dict[str, dict[str, int]]:
     return found
 
 
+def public_names(tree: ast.Module) -> set[str]:
+    """Names in `__all__` of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return {str(n.value) for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
+    return set()
+
+
 def count_undescribed(root: Path) -> dict[str, tuple[int, int]]:
     """Public functions and methods with two or more parameters, and those without a section about them."""
     trees = {p: ast.parse(p.read_text()) for p in (root / "packages").glob("*/src/**/*.py")}
@@ -109,10 +117,7 @@ def count_undescribed(root: Path) -> dict[str, tuple[int, int]]:
 
     found = {p.name: [0, 0] for p in sorted((root / "packages").iterdir()) if (p / "src").is_dir()}
     for path, tree in trees.items():
-        count, public = found[path.relative_to(root / "packages").parts[0]], set[str]()
-        for node in tree.body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-                public |= {n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
+        count, public = found[path.relative_to(root / "packages").parts[0]], public_names(tree)
         for node in tree.body:
             if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name not in public:
                 continue
@@ -130,18 +135,14 @@ def count_undescribed(root: Path) -> dict[str, tuple[int, int]]:
     return {name: (all_of, without) for name, (all_of, without) in found.items()}
 
 
-def public_names(file: Path) -> set[str]:
-    """Names in `__all__` of a file."""
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return {n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
-    return set()
-
-
 def count_structure(root: Path) -> dict[str, Any]:
     """Sizes of files, classes whose name another module's class has, and imports from other packages."""
     sources = list(root.glob("packages/*/src/*/"))
-    faces = {s.name: public_names(s / "__init__.py") for s in sources if (s / "__init__.py").exists()}
+    faces = {
+        source.name: public_names(ast.parse(face.read_text()))
+        for source in sources
+        if (face := source / "__init__.py").exists()
+    }
     sizes, classes = [], []
     through, of_face, total = 0, 0, 0
     for source in sources:

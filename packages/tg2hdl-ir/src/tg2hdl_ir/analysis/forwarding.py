@@ -1,7 +1,7 @@
 """Proves how many previous steps a kernel forwards: their addresses and values are in registers.
 
-The pass writes this number in `IRBufLoad.forwarded`. A schedule uses only as much of it as is proven here: registers must
-hold addresses and values of the last steps, and the load must take the latest value with its address.
+The pass writes this number in `IRBufLoad.forwarded`. A schedule uses only as much of it as is proven here:
+registers must hold addresses and values of the last steps, and the load must take the latest value with its address.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
     ),
     ("", "elementwise"): (
         ("Relu", 1, "relu", ()),
+        ("PRelu", 7, "p_relu", ()),
         ("Sign", 9, "sign", ()),
         ("Clip", 6, "clip", ()),
         ("Max", 1, "largest", ()),

@@ -52,6 +52,8 @@ IDENTITIES = {
     "x * y / y": (lambda x: (x + 1) * x / x, [NAN, NAN, NAN, NAN, NAN, 4, -2]),
     "softmax of one": (lambda x: x.reshape(7, 1).softmax(1), [NAN, NAN, NAN, 1, 1, 1, 1]),
     "layernorm of one": (lambda x: x.reshape(7, 1).layernorm(), [NAN, NAN, NAN, 0, 0, 0, 0]),
+    "unequal NaN": (lambda x: (Tensor(NAN) != Tensor(NAN)).where(2, x), [2.0] * 7),
+    "equal NaN": (lambda x: (Tensor(NAN) == Tensor(NAN)).where(x, 2), [2.0] * 7),
     "integers": (lambda x: x.isnan().where(0, x.minimum(9).maximum(-9)).cast("int") * 0, np.zeros(7)),
 }
 

@@ -41,6 +41,7 @@ def test_index_of_nan(op: str, last: int, dtype: Any, tmp_path: Path) -> None:
     rows = [
         [NAN] * 5,
         [2, NAN, 7, NAN, 1],
+        [NAN, 2, 7, NAN, 7],
         [0.0, -0.0, -1, -0.0, 0.0],
         [INF, -INF, INF, -INF, 3],
         [-2, -3, -3, -2, -2.5],
@@ -48,14 +49,24 @@ def test_index_of_nan(op: str, last: int, dtype: Any, tmp_path: Path) -> None:
     x = np.array(rows, dtype)
     node = helper.make_node(op, ["x"], ["y"], axis=1, keepdims=0, select_last_index=last)
     path = write(
-        tmp_path / "m.onnx", [node], [("x", dtype, x.shape)], [("y", np.int64, [5])], opsets={"": 18}
+        tmp_path / "m.onnx", [node], [("x", dtype, x.shape)], [("y", np.int64, [6])], opsets={"": 18}
     )
-    # numpy's; ONNX Runtime also gives the first of nothing but NaN, but passes over NaN behind a number.
-    find = np.argmax if op == "ArgMax" else np.argmin
-    want = find(x, 1)
-    if last:
-        want[2:] = 4 - find(x[2:, ::-1], 1)
-    np.testing.assert_array_equal(golden(OnnxModel(path), x)[0], want)
+    np.testing.assert_array_equal(golden(OnnxModel(path), x)[0], runtime(path, x=x)[0])
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize(("shape", "axis"), [((4, 37), -1), ((9, 4, 3), 0), ((2, 6, 5), 1)])
+def test_index_where_nan_is_among_numbers(
+    op: str, last: int, shape: tuple[int, ...], axis: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(axis + 1)
+    x = rng.choice(np.float32([NAN, NAN, INF, -INF, 1, 2, -0.0, 0.0, -5]), shape)
+    node = helper.make_node(op, ["x"], ["y"], axis=axis, select_last_index=last)
+    path = write(
+        tmp_path / "m.onnx", [node], [("x", np.float32, shape)], [("y", np.int64, None)], opsets={"": 18}
+    )
+    np.testing.assert_array_equal(golden(OnnxModel(path), x)[0], runtime(path, x=x)[0])
 
 
 @pytest.mark.parametrize("largest", [0, 1])
@@ -113,6 +124,14 @@ BEHIND = {
     "0 / x": (helper.make_node("Div", ["z", "x"], ["y"]), SPECIAL, {"z": np.float32(0)}),
     "Softplus": (_node("Softplus"), SPECIAL, {}),
     "Acosh": (_node("Acosh"), np.float32([NAN, INF, -INF, -5, -1, 0, 0.5, 1, 2]), {}),
+}
+
+
+SLOPES = np.float32([INF, NAN, -INF, 0, 2, -0.0, 3, NAN, -1, 2, NAN, 0])
+BEHIND |= {
+    "PRelu": (_node("PRelu", "s"), SPECIAL, {"s": SLOPES}),
+    "least of NaN": (_node("Min", "s"), SPECIAL, {"s": np.float32(NAN)}),
+    "largest of NaN": (_node("Max", "s", "x"), SPECIAL, {"s": np.float32(NAN)}),
 }
 
 

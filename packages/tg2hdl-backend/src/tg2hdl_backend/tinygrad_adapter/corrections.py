@@ -19,6 +19,7 @@ _MERGE = simplify.simplify_merge_adjacent
 _REWRITE: Any = PatternMatcher.rewrite
 _ARG_MAX, _MAX_POOL = Tensor.argmax, Tensor.max_pool2d
 _ARITHMETIC = tuple(getattr(Ops, name) for name in ("ADD", "SUB", "MUL", "FDIV") if hasattr(Ops, name))
+_UNEQUAL = tuple(getattr(Ops, name) for name in ("CMPNE", "CMPEQ") if hasattr(Ops, name))
 _WRAPPERS = tuple(
     getattr(Ops, name) for name in ("CAST", "EXPAND", "RESHAPE", "STACK", "VECTORIZE") if hasattr(Ops, name)
 )
@@ -83,6 +84,7 @@ def _rewritten(matcher: PatternMatcher, uop: UOp, ctx: Any = None) -> UOp | None
     """The first rewrite that keeps the operands of float arithmetic.
 
     tinygrad makes 0 of ``x - x`` and ``x * 0``, and 1 of ``x / x``, where an infinity, NaN or zero gives NaN.
+    Constants that are NaN are equal for it.
     """
     try:
         found: UOp | None = _REWRITE(matcher, uop, ctx)
@@ -91,6 +93,10 @@ def _rewritten(matcher: PatternMatcher, uop: UOp, ctx: Any = None) -> UOp | None
         if uop.op is Ops.REDUCE and "infinite loop in graph_rewrite" in str(error):
             return None
         raise
+    is_folded = isinstance(found, UOp) and found.op is Ops.CONST
+    if is_folded and uop.op in _UNEQUAL and any(_is_nan(s) for s in uop.src):
+        unequal: UOp = uop.const_like(uop.op is Ops.CMPNE)
+        return unequal
     if found is None or uop.op not in _ARITHMETIC or not _drops_operand(uop, found):
         return found
     before = {u.op for u in uop.src}
@@ -126,6 +132,11 @@ def _constant(uop: UOp) -> Any:
         return None if None in values else sum(values)
     # tinygrad also has constants that are not numbers.
     return uop.arg if uop.op is Ops.CONST and isinstance(uop.arg, int | float) else None
+
+
+def _is_nan(uop: UOp) -> bool:
+    value = _constant(uop)
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _is_finite(uop: UOp) -> bool:

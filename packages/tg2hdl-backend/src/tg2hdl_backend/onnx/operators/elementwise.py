@@ -30,6 +30,7 @@ __all__ = [
     "log_softmax_flat",
     "lp_normalization",
     "mod",
+    "p_relu",
     "relu",
     "shrink",
     "sign",
@@ -192,6 +193,17 @@ def smallest(node: OnnxNode, *inputs: Tensor) -> Tensor:
     return reduce(
         lambda a, b: ((b < a) | (b != b)).where(b, a) if dtypes.is_float(a.dtype) else a.minimum(b), inputs
     )
+
+
+def p_relu(node: OnnxNode, x: Tensor, slope: Tensor) -> Tensor:
+    """Negative numbers times a slope, which may be infinite or NaN: a zero stays.
+
+    Parameters
+    ----------
+    node, x, slope
+        The node and its inputs, as ONNX defines `PRelu`.
+    """
+    return (x < 0).where(x * slope, x)
 
 
 def clip(node: OnnxNode, x: Tensor, low: Any = None, high: Any = None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -138,6 +139,10 @@ def _numbers(keys: Tensor, like: Tensor) -> Tensor:
     return _turned(keys).bitcast(wide(like).dtype).cast(like.dtype)
 
 
+def _inverse_sortable(x: Tensor) -> Tensor:
+    return _inverted(_sortable(x))
+
+
 def _inverted(keys: Tensor) -> Tensor:
     """Keys in the opposite order, in which NaN stays the largest; a second time gives the keys again."""
     found: Tensor = (keys == keys.dtype.max).where(keys, keys.bitwise_not())
@@ -149,41 +154,39 @@ def _equal_zeros(x: Tensor) -> Tensor:
 
 
 def arg_max(node: OnnxNode, x: Tensor) -> Any:
-    """Index of the largest, or of the first NaN.
+    """Index of the largest; NaN counts only where it is the first element, as in ONNX Runtime.
 
     Parameters
     ----------
     node, x
         The node and its inputs, as ONNX defines `ArgMax`.
     """
-    return _arg_max(node, _sortable(_equal_zeros(x))) if dtypes.is_float(x.dtype) else _own(node, x)
-
-
-def _arg_max(node: OnnxNode, keys: Tensor) -> Any:
-    """Index of the largest of `_sortable` keys; of several NaN the first one, also with `select_last_index`."""
-    if not node.attribute("select_last_index", 0):
-        return _own(replace(node, op_type="ArgMax"), keys)
-    axis = int(node.attribute("axis", 0)) % keys.ndim
-    count = sizes_of(keys)[axis]
-    place = Tensor.arange(count, dtype=dtypes.int32).reshape(count, *[1] * (keys.ndim - 1 - axis))
-    largest = keys.max(axis, keepdim=True)
-    is_nan = largest == keys.dtype.max
-    found = (keys == largest).where(is_nan.where(count - 1 - place, place), 0).max(axis, keepdim=True)
-    index = is_nan.where(count - 1 - found, found).cast(dtypes.int64)
-    return index if node.attribute("keepdims", 1) else index.squeeze(axis)
+    return _own(node, _keys_of_places(node, x, _sortable) if dtypes.is_float(x.dtype) else x)
 
 
 def arg_min(node: OnnxNode, x: Tensor) -> Any:
-    """Index of the smallest, or of the first NaN; integers are inverted, which cannot overflow.
+    """Index of the smallest, found as that of the largest; integers are inverted, which cannot overflow.
 
     Parameters
     ----------
     node, x
         The node and its inputs, as ONNX defines `ArgMin`.
     """
-    if dtypes.is_float(x.dtype):
-        return _arg_max(node, _inverted(_sortable(_equal_zeros(x))))
-    return _own(replace(node, op_type="ArgMax"), x.bitwise_not())
+    is_float = dtypes.is_float(x.dtype)
+    keys = _keys_of_places(node, x, _inverse_sortable) if is_float else x.bitwise_not()
+    return _own(replace(node, op_type="ArgMax"), keys)
+
+
+def _keys_of_places(node: OnnxNode, x: Tensor, order: Callable[[Tensor], Tensor]) -> Tensor:
+    """Keys of which the largest is wanted: NaN is the largest as the first element, elsewhere the smallest.
+
+    This is what a comparison of each element with the largest before it does: any with NaN is false.
+    """
+    axis = int(node.attribute("axis", 0)) % x.ndim
+    count = sizes_of(x)[axis]
+    keys = order(_equal_zeros(x))
+    place = Tensor.arange(count, dtype=dtypes.int32).reshape(count, *[1] * (x.ndim - 1 - axis))
+    return x.isnan().where((place == 0).where(keys.dtype.max, keys.dtype.min), keys)
 
 
 def reduce_max(node: OnnxNode, x: Tensor, *axes: Any) -> Any:
@@ -209,7 +212,7 @@ def reduce_min(node: OnnxNode, x: Tensor, *axes: Any) -> Any:
     """
     if finite_bound(x) is None:
         return _own(node, x, *axes)
-    found = _own(replace(node, op_type="ReduceMax"), _inverted(_sortable(x)), *axes)
+    found = _own(replace(node, op_type="ReduceMax"), _inverse_sortable(x), *axes)
     return _numbers(_inverted(found), x)
 
 

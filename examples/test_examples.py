@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import tg2hdl
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 from tg2hdl_sim import SimulationModel
 from tg2hdl_sim.testing.conformance import engine_checks
 from tg2hdl_sim.testing.designs import Resettable

@@ -20,9 +20,8 @@ from tg2hdl.testing import check_command, check_front_end, check_report_section
 from tg2hdl_backend.testing.designs import check_memory_kind, check_sequencer
 from tg2hdl_backend.testing.memory_ports import check_memory_port
 from tg2hdl_backend.testing.ports import check_port
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType, registry
 from tg2hdl_ir.plugins import hookspecs
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.testing.conformance import check_lowering, check_op, check_policy, check_unit
 from tg2hdl_quant.testing import check_quantizer, check_rounding
 from tg2hdl_sim.testing.units import LoweringSimulation, simulate_unit

@@ -1,15 +1,22 @@
-"""No module imports itself through others, not inside a function or for annotations; the tinygrad adapter is a leaf."""
+"""No module imports itself through others, not inside a function or for annotations; the tinygrad adapter is a leaf.
+
+A package imports another one through its face, or through a public module, which docs/architecture.md lists.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
-SOURCES = sorted((Path(__file__).parents[1] / "packages").glob("*/src"))
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "packages").glob("*/src"))
 ADAPTER = "tg2hdl_backend.tinygrad_adapter"
 
 
+@cache
 def modules() -> dict[str, Path]:
     found = {}
     for source in SOURCES:
@@ -19,13 +26,23 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    return [n for n in ast.walk(parsed(path)) if isinstance(n, ast.Import | ast.ImportFrom)]
+
+
 def imports(name: str, path: Path, known: Mapping[str, Path]) -> set[str]:
     found = set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*parents, *([node.module] if node.module else [])])
             for alias in node.names:
@@ -100,9 +117,11 @@ def declared(tree: ast.Module) -> set[tuple[str, str, str]]:
 def test_names_that_load_late_are_those_that_type_checkers_see():
     found = 0
     for name, path in modules().items():
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
+        if not any(isinstance(n, ast.If) for n in tree.body):
+            continue
         calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "lazy_names"]
-        if not calls or not any(isinstance(n, ast.If) for n in tree.body):
+        if not calls:
             continue
         table = ast.literal_eval(calls[0].args[1])
         late = {
@@ -113,3 +132,65 @@ def test_names_that_load_late_are_those_that_type_checkers_see():
         assert {(m, n, a or n) for m, n, a in late} == declared(tree), name
         found += 1
     assert found == 10
+
+
+def distribution(path: Path) -> str:
+    return path.as_posix().partition("/packages/")[2].partition("/")[0]
+
+
+@cache
+def face(package: str) -> set[str]:
+    """Names in `__all__` of a package; none where it is computed."""
+    path = modules().get(package)
+    for node in parsed(path).body if path is not None else []:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return {str(n.value) for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
+    return set()
+
+
+def imported_modules(path: Path, known: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
+    """Modules of other packages that a module imports, and names that it imports from them."""
+    for node in import_nodes(path):
+        if isinstance(node, ast.Import):
+            found = [(alias.name, "") for alias in node.names]
+        else:
+            found = [(node.module or "", alias.name) for alias in node.names if not node.level]
+        for module, inner in found:
+            if f"{module}.{inner}" in known and inner not in face(module):
+                module, inner = f"{module}.{inner}", ""
+            if module in known and distribution(known[module]) != distribution(path):
+                yield module, inner
+
+
+def public_modules() -> set[str]:
+    """Those of the table in docs/architecture.md."""
+    rows = re.findall(
+        r"^\| `(tg2hdl\w*)` \| (`.*`) \|$", (ROOT / "docs" / "architecture.md").read_text(), re.M
+    )
+    assert len(rows) > 5
+    return {f"{package}.{module}" for package, cell in rows for module in re.findall(r"`([\w.]+)`", cell)}
+
+
+def test_imports_of_modules_and_of_names_are_found(tmp_path):
+    paths = {"a": "a/a.py", "a.x": "a/x.py", "b": "b/b.py", "b.c": "b/c.py"}
+    known = {name: tmp_path / "packages" / path for name, path in paths.items()}
+    known["a"].parent.mkdir(parents=True)
+    known["a"].write_text(
+        "import b.c\ndef f():\n    from b import c, d\nfrom a.x import y\nfrom . import b\n"
+    )
+    assert list(imported_modules(known["a"], known)) == [("b.c", ""), ("b.c", ""), ("b", "d")]
+
+
+def test_other_packages_are_imported_through_their_faces_or_public_modules():
+    known, listed, used, wrong = modules(), public_modules(), set(), []
+    for name, path in known.items():
+        for module, inner in imported_modules(path, known):
+            package, _, below = module.partition(".")
+            if not below:
+                continue
+            public = {p for p in listed if f"{module}.".startswith(f"{p}.")}
+            used |= public
+            if inner in face(package) or not public:
+                wrong.append(f"{name}: {module} {inner}")
+    assert wrong == [], "import the name from the package, or add the module to docs/architecture.md"
+    assert listed - used == set(), "modules in docs/architecture.md that no other package imports"

@@ -10,9 +10,8 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.plugins.descriptors import HostPortDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_ir import HostPortDef, hookimpl
+from tg2hdl_lower import HostShape
 from tg2hdl_top.ports import HostDriver, HostPort
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tg2hdl_ir.plugins.descriptors import CommandDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import CommandDef, hookimpl
 
 
 @click.command()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tg2hdl_ir.plugins.descriptors import ExportDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import ExportDef, hookimpl
 
 if TYPE_CHECKING:
     from tg2hdl.export import Export

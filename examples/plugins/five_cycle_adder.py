@@ -9,9 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_fp32 import FP32, Add
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import Area, ArithmeticUnit
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import Area, ArithmeticUnit, DType, hookimpl
 
 
 class Add5(wiring.Component):

@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.errors import SimulationError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import SimulatorDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import SimulationError, SimulatorDef, UnsupportedError, hookimpl
 from tg2hdl_sim import Simulation, SimulationModel
 from tg2hdl_sim.amaranth_engine import open_amaranth
 from tg2hdl_sim.costs import amaranth_build_seconds, amaranth_speed, levelized_available

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir.plugins.descriptors import DimensionDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import DimensionDef, hookimpl
 
 
 def levels(program: Any, options: Any, part: Any) -> list[int]:

@@ -8,9 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import FrontEndDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import FrontEndDef, InputError, hookimpl
 
 
 class MatrixModel:
@@ -22,7 +20,7 @@ class MatrixModel:
         from tinygrad import Tensor
 
         from tg2hdl_backend import TensorSpec
-        from tg2hdl_ir.dtype import DType
+        from tg2hdl_ir import DType
 
         text = path.read_text(errors="replace")
         try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef, TargetDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import FamilyDef, TargetDef, hookimpl
 from tg2hdl_synth.families import Family
 from tg2hdl_synth.netlist import Cost, Netlist, yosys_netlist
 from tg2hdl_synth.rtlil import read_rtlil, top_name

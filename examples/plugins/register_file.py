@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef, MemoryKindDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_lower.memory.kind import ArrayStyle, MemoryKind, MemoryUse
+from tg2hdl_ir import Area, FamilyDef, MemoryKindDef, hookimpl
+from tg2hdl_lower import MemoryKind
+from tg2hdl_lower.memory.kind import ArrayStyle, MemoryUse
 from tg2hdl_lower.memory.ram import Ram
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tg2hdl_ir.plugins.descriptors import OnnxOperatorDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import OnnxOperatorDef, hookimpl
 
 
 def scale(node: Any, x: Any) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import ArithmeticUnit, DType, hookimpl
 
 
 @hookimpl

@@ -8,8 +8,7 @@ from typing import Any
 
 from amaranth import Module
 
-from tg2hdl_ir.plugins.descriptors import SequencerDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import SequencerDef, hookimpl
 from tg2hdl_top.sequencer import Sequencer, SequencerComponent, Timeline
 
 

@@ -9,9 +9,8 @@ from amaranth.hdl import unsigned
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.plugins.descriptors import MemoryPortDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_top.external.memory_model import MemoryModel
+from tg2hdl_ir import MemoryPortDef, hookimpl
+from tg2hdl_top import MemoryModel
 from tg2hdl_top.external.memory_port import BeatTimes, MemoryPort, SimulatedMemory
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tg2hdl_ir.plugins.descriptors import QuantizerDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import QuantizerDef, hookimpl
 
 
 def trimmed(values: np.ndarray, bits: int) -> tuple[float, float]:

@@ -5,8 +5,7 @@ The part is of a family that is known, with transceivers; its tools are those of
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import BoardDef, TargetDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import BoardDef, TargetDef, hookimpl
 
 
 @hookimpl

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.plugins.descriptors import ReportSection
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import ReportSection, hookimpl
 
 
 def render(context: Any) -> str:

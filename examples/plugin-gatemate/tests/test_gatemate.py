@@ -11,9 +11,7 @@ from tg2hdl_gatemate import plugin
 from tg2hdl_gatemate.platform import GateMateA1EVB
 from tg2hdl_gatemate.tools import GateMate, product_cells
 
-from tg2hdl_ir.errors import ToolMissingError
-from tg2hdl_ir.plugins.descriptors import BoardDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import BoardDef, ToolMissingError, registry
 from tg2hdl_synth import part_named, synthesize
 from tg2hdl_synth.boards import bitstream
 from tg2hdl_synth.boards.board_names import board_named

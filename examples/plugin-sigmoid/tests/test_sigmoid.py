@@ -10,8 +10,7 @@ from tg2hdl_sigmoid.golden import evaluate, result_type
 from tg2hdl_sigmoid.rewrite import rewrite_sigmoid
 from tg2hdl_sigmoid.unit import SigmoidTable
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
+from tg2hdl_ir import BufferMeta, DType, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
 
 SPECIAL = [0.0, -0.0, 8.0, -8.0, np.nextafter(np.float32(8), 0), np.nextafter(np.float32(-8), 0), math.inf]
 SPECIAL += [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import OnnxOperatorDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import OnnxOperatorDef, hookimpl
 
 __all__ = ["tg2hdl_onnx_operators"]
 

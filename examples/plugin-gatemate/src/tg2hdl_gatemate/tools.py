@@ -10,7 +10,7 @@ from typing import Any
 
 from amaranth import Const, Instance, Module, Signal
 
-from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir import TargetDef
 from tg2hdl_synth.boards.pll import PllSettings
 from tg2hdl_synth.families import Family
 from tg2hdl_synth.flat_netlist import top_module

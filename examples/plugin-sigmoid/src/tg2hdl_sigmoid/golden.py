@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 
 __all__ = ["INDEX_BITS", "LIMIT", "STEPS_PER_UNIT", "evaluate", "result_type", "table"]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import Area, ArithmeticUnit, OpDef, PassDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import Area, ArithmeticUnit, DType, OpDef, PassDef, hookimpl
 
 __all__ = ["tg2hdl_arithmetic_units", "tg2hdl_ops", "tg2hdl_passes"]
 

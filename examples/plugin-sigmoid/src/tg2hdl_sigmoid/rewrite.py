@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IROp, IRValue, KernelIR
+from tg2hdl_ir import DType, IRConst, IROp, IRValue, KernelIR
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["rewrite_sigmoid"]

@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_sigmoid.golden import INDEX_BITS, table
 
 __all__ = ["SigmoidTable"]

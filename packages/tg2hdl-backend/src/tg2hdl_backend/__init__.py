@@ -25,9 +25,11 @@ from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_backend.bench import BenchResult, run_bench
+    from tg2hdl_backend.cycles import Cycles
     from tg2hdl_backend.hdl_renderer import HDLRenderer
     from tg2hdl_backend.kernel_simulation import compile_kernel, simulate_kernel
     from tg2hdl_backend.onnx import OnnxModel
+    from tg2hdl_backend.runner import Run, Runner
     from tg2hdl_backend.schedule_compiler import (
         KernelSpec,
         compile_model,
@@ -42,9 +44,12 @@ __all__ = [
     "BenchResult",
     "BufferInfo",
     "CapturedProgram",
+    "Cycles",
     "HDLRenderer",
     "KernelSpec",
     "OnnxModel",
+    "Run",
+    "Runner",
     "TensorFunction",
     "TensorSpec",
     "analyze_buffers",
@@ -75,9 +80,11 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".bench": ("BenchResult", "run_bench"),
+        ".cycles": ("Cycles",),
         ".hdl_renderer": ("HDLRenderer",),
         ".kernel_simulation": ("compile_kernel", "simulate_kernel"),
         ".onnx": ("OnnxModel",),
+        ".runner": ("Run", "Runner"),
         ".schedule_compiler": (
             "KernelSpec",
             "compile_model",

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import DType, InputError
 
 __all__ = ["Agreement", "agreement", "tolerance_of"]
 

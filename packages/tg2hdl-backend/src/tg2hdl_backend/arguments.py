@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["MissingSizes", "in_input_order"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore
-from tg2hdl_lower.memory.words import to_words
+from tg2hdl_ir import IRBufLoad, IRBufStore
+from tg2hdl_lower import to_words
 from tg2hdl_sim import BatchSimulation, SimulationModel, batch_size, open_batch
 from tg2hdl_top import Design
 

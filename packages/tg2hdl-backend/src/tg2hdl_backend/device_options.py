@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry
 from tg2hdl_ir.target_options import POSITIVE, TargetOptions, engine_names
 
 __all__ = ["DeviceOptions"]

@@ -11,7 +11,7 @@ import numpy as np
 from tg2hdl_backend.hdl_renderer import HDLRenderer
 from tg2hdl_backend.kernel_runner import KernelRunner
 from tg2hdl_backend.tinygrad_adapter.host_device import HostDevice, HostProgram, shows_kernels
-from tg2hdl_ir.nodes import IRBufStore, IROp, IRRegStore, IRValue, KernelIR, LoopIR
+from tg2hdl_ir import IRBufStore, IROp, IRRegStore, IRValue, KernelIR, LoopIR
 
 if TYPE_CHECKING:
     from tg2hdl_backend.kernel_runner import KernelRun

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tg2hdl_backend.device_options import DeviceOptions
-from tg2hdl_ir import parse_kernel
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import KernelIR, UnsupportedError, evaluate, parse_kernel
 from tg2hdl_ir.turns import compiles
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_backend.runner import Runner
 from tg2hdl_backend.tinygrad_adapter import uops_to_kernel_ir
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan
 from tg2hdl_top import CompileOptions, compile_program, program_of_kernel
 from tg2hdl_top.joining import join_kernels

@@ -8,8 +8,8 @@ from amaranth.lib import wiring
 
 from tg2hdl_backend.plan_cache import installed
 from tg2hdl_backend.wave_views import design_views
+from tg2hdl_ir import ArithmeticUnit
 from tg2hdl_ir.content_cache import ContentCache, content_key
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.ops.unit_component import build_unit, units_as_modules
 from tg2hdl_lower.plan.operations import UnitOp

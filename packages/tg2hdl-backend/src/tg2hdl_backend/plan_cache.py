@@ -7,9 +7,8 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from tg2hdl_ir import InputError, KernelIR
 from tg2hdl_ir.content_cache import ContentCache, content_key
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.records import read_record
 from tg2hdl_top import CompileOptions, Design, compile_program, program_of_kernel
 

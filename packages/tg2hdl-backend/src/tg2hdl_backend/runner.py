@@ -15,10 +15,8 @@ from amaranth.lib import wiring
 from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_side, stacked_words
 from tg2hdl_backend.cycles import Cycles
 from tg2hdl_backend.netlist_size import design_model
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import SimulationError, ToolMissingError, UnsupportedError
-from tg2hdl_lower.memory.layout import Layout
-from tg2hdl_lower.memory.words import from_words, to_words
+from tg2hdl_ir import DType, SimulationError, ToolMissingError, UnsupportedError
+from tg2hdl_lower import Layout, from_words, to_words
 from tg2hdl_sim import (
     InputsDifferError,
     Simulation,

@@ -8,8 +8,7 @@ from typing import Any
 
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo
 from tg2hdl_backend.tinygrad_adapter.schedule import program_of_schedule
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import InputError, ProgramIR
 from tg2hdl_lower import CompiledKernel
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 

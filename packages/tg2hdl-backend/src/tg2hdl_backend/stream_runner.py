@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tg2hdl_backend.netlist_size import design_model
 from tg2hdl_backend.runner import expected_cycles
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 from tg2hdl_sim import open_simulation
 from tg2hdl_top import Design, TopModule
 from tg2hdl_top.packet_streaming import PacketHost, Packets

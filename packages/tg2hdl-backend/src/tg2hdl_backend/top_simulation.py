@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_backend.runner import Runner
 from tg2hdl_backend.schedule_compiler import KernelSpec
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_top import TopModule
 
 __all__ = ["simulate_top"]

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.operations import Operation
 from tg2hdl_lower.plan.registers import RegisterRead

@@ -2,9 +2,7 @@
 
 __all__ = ["tg2hdl_arithmetic_units"]
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import Area, ArithmeticUnit
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import Area, ArithmeticUnit, DType, hookimpl
 
 from .catalog import CATALOG, ConstantEntry, figures, latencies
 from .catalog_functions import MODELLED

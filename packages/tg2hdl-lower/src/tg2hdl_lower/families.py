@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import FamilyDef, registry
 
 __all__ = ["GENERIC", "family_named"]
 

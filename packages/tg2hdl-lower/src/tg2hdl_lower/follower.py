@@ -6,9 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import BudgetError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import BudgetError, DType, KernelIR
 from tg2hdl_ir.passes.follow import with_idle_steps
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_lower.memory.layout import Layout

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import BudgetError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import BudgetError, DType, KernelIR
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_lower.lanes.interleavings import Tiles, independent_axes, interleavings
 from tg2hdl_lower.memory.layout import Layout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.operations import UnitOp

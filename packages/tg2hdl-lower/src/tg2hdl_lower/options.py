@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_ir import FamilyDef, InputError
 from tg2hdl_lower.decisions import PREFERENCES
 from tg2hdl_lower.families import family_named
 

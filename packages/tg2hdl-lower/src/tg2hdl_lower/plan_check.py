@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from tg2hdl_ir import KernelIR
 from tg2hdl_ir.analysis.accumulators import accumulator_ranges
-from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_lower.dataflow.binding import Binder
 from tg2hdl_lower.dataflow.dataflow import Dataflow

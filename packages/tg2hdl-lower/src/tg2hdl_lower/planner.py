@@ -6,16 +6,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from tg2hdl_ir import (
+    BudgetError,
+    DType,
+    InputError,
+    Interval,
+    IRBufLoad,
+    IRBufStore,
+    IRVerificationError,
+    KernelIR,
+    registry,
+)
 from tg2hdl_ir.analysis.accumulators import accumulator_ranges
 from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
-from tg2hdl_ir.analysis.ranges import Interval
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import BudgetError, InputError, IRVerificationError
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, KernelIR
 from tg2hdl_ir.passes.forward_stores import changed_in_place, forward_stores
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.pipeline import canonicalize, run_stage
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.dataflow.binding import Binder
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.dataflow.leaf_builder import build_dataflow

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, FamilyDef, MemoryKindDef, OpLowering
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import ArithmeticUnit, FamilyDef, MemoryKindDef, OpLowering, hookimpl
 
 __all__ = ["tg2hdl_arithmetic_units", "tg2hdl_families", "tg2hdl_memory_kinds", "tg2hdl_op_lowerings"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["Conv2D", "Dense", "Flatten", "Layer", "MaxPool2D", "QuantizedLayer", "ReLU", "accumulate"]
 

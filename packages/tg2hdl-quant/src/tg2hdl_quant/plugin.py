@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import QuantizerDef, RoundingDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import QuantizerDef, RoundingDef, hookimpl
 
 __all__ = ["tg2hdl_quantizers", "tg2hdl_roundings"]
 

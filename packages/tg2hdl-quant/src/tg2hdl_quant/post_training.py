@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_quant.layers import Conv2D, Dense, Flatten, Layer, MaxPool2D, QuantizedLayer, ReLU, accumulate
 from tg2hdl_quant.symmetric import finite_floats, quantize_int8
 

@@ -14,10 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import QuantizerDef, RoundingDef, resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import DType, QuantizerDef, RoundingDef, Tg2hdlError, registry, resolve
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph, evaluate_graph
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.float_part import FloatPart

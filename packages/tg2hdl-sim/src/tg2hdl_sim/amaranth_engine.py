@@ -10,7 +10,7 @@ import numpy as np
 from amaranth.sim.pysim import PySimEngine
 from numpy.typing import NDArray
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_sim.model import CLOCK, Elaboration, SimulationModel
 from tg2hdl_sim.simulation import Simulation
 from tg2hdl_sim.views import removed_when_full

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_sim import costs
 from tg2hdl_sim import words as w
 from tg2hdl_sim.engines import estimate_engines

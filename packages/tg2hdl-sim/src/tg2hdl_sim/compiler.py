@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tg2hdl_ir import SimulationError, ToolMissingError
 from tg2hdl_ir.cache_folder import tool_cache, with_tool_cache
-from tg2hdl_ir.errors import SimulationError, ToolMissingError
 
 __all__ = ["Compiler", "compile_shared", "find_compiler", "native_target", "shared_command", "zig_is_cold"]
 

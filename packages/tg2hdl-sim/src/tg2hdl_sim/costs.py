@@ -6,7 +6,7 @@ fitted to the tables that ``benchmarks/sim/run.py`` and ``benchmarks/sim/designs
 
 from __future__ import annotations
 
-from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl_ir import ToolMissingError
 from tg2hdl_sim import compiler, yosys
 
 __all__ = [

@@ -12,9 +12,7 @@ from pathlib import Path
 
 from amaranth.lib import wiring
 
-from tg2hdl_ir.errors import PluginError, Tg2hdlError, ToolMissingError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import SimulatorDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import PluginError, SimulatorDef, Tg2hdlError, ToolMissingError, UnsupportedError, registry
 from tg2hdl_sim.fst import convert_to_fst, is_fst, vcd_beside
 from tg2hdl_sim.model import SimulationModel
 from tg2hdl_sim.simulation import Simulation

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tg2hdl_ir.errors import SimulationError, ToolMissingError
+from tg2hdl_ir import SimulationError, ToolMissingError
 
 __all__ = ["convert_to_fst", "is_fst", "vcd_beside"]
 

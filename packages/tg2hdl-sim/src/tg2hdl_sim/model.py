@@ -13,8 +13,8 @@ from amaranth.hdl import ClockDomain, Fragment, Instance, MemoryData, Module, Sh
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
+from tg2hdl_ir import InputError, UnsupportedError
 from tg2hdl_ir.collection import paused_collection
-from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_sim import netlist
 from tg2hdl_sim.amaranth_internals import Design, MemoryInstance, Netlist, PortDirection
 from tg2hdl_sim.instances import with_instances

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_ir.content_cache import ContentCache, content_key
-from tg2hdl_ir.errors import InputError, SimulationError
 from tg2hdl_sim.background import BackgroundBuild
 from tg2hdl_sim.model import Elaboration, Forecast, SimulationModel
 from tg2hdl_sim.simulation import Simulation

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_sim import words as w
 from tg2hdl_sim.model import Elaboration, MemoryInfo, PortInfo
 

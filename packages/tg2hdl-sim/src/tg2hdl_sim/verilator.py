@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tg2hdl_ir.errors import SimulationError, ToolMissingError
+from tg2hdl_ir import SimulationError, ToolMissingError
 from tg2hdl_sim import compiler as cxx
 from tg2hdl_sim import yosys
 from tg2hdl_sim.adapter import adapter, library_key

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.files import staged_file
 
 __all__ = ["View", "add_views", "check_written", "removed_when_full"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["chunks_of", "from_chunks", "from_int", "from_ints", "limbs_of", "to_chunks", "to_ints"]
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tg2hdl_ir import SimulationError, ToolMissingError
 from tg2hdl_ir.cache_folder import tool_cache, with_tool_cache
-from tg2hdl_ir.errors import SimulationError, ToolMissingError
 from tg2hdl_ir.limits import memory_shortage
 
 __all__ = ["cxxrtl_headers", "first_start_is_slow", "run_yosys", "yosys_version"]

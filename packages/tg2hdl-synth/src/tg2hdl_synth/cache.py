@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
+from tg2hdl_ir import Tg2hdlError
 from tg2hdl_ir.content_cache import ContentCache, Found
-from tg2hdl_ir.errors import Tg2hdlError
 
 __all__ = ["recorded_runs", "run_cached"]
 

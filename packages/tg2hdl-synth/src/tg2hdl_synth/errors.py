@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from tg2hdl_ir.errors import CapacityError, Tg2hdlError
+from tg2hdl_ir import CapacityError, Tg2hdlError
 
 __all__ = ["DesignTooLargeError", "PartialResult", "SynthesisError"]
 

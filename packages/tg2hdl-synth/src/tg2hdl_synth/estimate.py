@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import InputError, TargetDef
+from tg2hdl_lower import family_named
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.parts import part_named

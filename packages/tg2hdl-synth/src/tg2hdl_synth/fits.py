@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tg2hdl_ir.errors import CapacityError
-from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_ir.program import ProgramBuffer, ProgramIR
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import CapacityError, ProgramBuffer, ProgramIR, TargetDef
+from tg2hdl_lower import family_named
 from tg2hdl_lower.memory.blocks import block_rams
 from tg2hdl_synth.estimate import convert, estimate_design
 from tg2hdl_synth.families import tools_of

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tg2hdl_ir import InputError
 from tg2hdl_ir.content_cache import content_key
-from tg2hdl_ir.errors import InputError
 from tg2hdl_synth.cache import run_cached
 from tg2hdl_synth.flat_netlist import natural, top_module
 from tg2hdl_synth.tools import run_tool, tool_versions

@@ -6,8 +6,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any, Literal
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir import InputError, TargetDef
 from tg2hdl_ir.workers import Workers
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import convert, estimate_design

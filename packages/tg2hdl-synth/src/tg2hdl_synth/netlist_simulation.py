@@ -9,9 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tg2hdl_sim import Simulation
+from tg2hdl_sim import PortInfo, Simulation
 from tg2hdl_sim.cxxrtl import open_cells
-from tg2hdl_sim.model import PortInfo
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.result import SynthesisResult
 from tg2hdl_synth.tools import Progress, run_tool

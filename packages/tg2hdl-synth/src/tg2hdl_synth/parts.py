@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, TargetDef, registry
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_synth.families.gowin import GOWIN
 from tg2hdl_synth.families.ice40 import ICE40

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["Cell", "Module", "RtlilMemory", "edited", "read_rtlil", "top_name"]
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_synth.drawing import draw_module
 from tg2hdl_synth.rtlil import read_rtlil, top_name

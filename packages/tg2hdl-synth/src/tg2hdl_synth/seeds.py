@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tg2hdl_ir import TargetDef, Tg2hdlError
 from tg2hdl_ir.content_cache import MANIFEST, ContentCache
-from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.workers import Workers
 from tg2hdl_synth.cache import recorded_runs
 from tg2hdl_synth.families import tools_of

@@ -7,9 +7,7 @@ from typing import Any
 
 from amaranth.hdl import Elaboratable
 
-from tg2hdl_ir.errors import InputError, ToolMissingError
-from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir import InputError, KernelIR, TargetDef, ToolMissingError
 from tg2hdl_lower.plan.operations import SharedUnitOp, UnitOp
 from tg2hdl_synth.flow import synthesize
 from tg2hdl_synth.parts import part_named

@@ -20,8 +20,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, FlowDef, TargetDef, resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import BoardDef, FamilyDef, FlowDef, TargetDef, registry, resolve
 from tg2hdl_synth.errors import DesignTooLargeError
 from tg2hdl_synth.families import Family
 from tg2hdl_synth.flow import synthesize

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tg2hdl_ir import ToolMissingError
 from tg2hdl_ir.cache_folder import with_tool_cache
-from tg2hdl_ir.errors import ToolMissingError
 from tg2hdl_ir.limits import memory_shortage
 from tg2hdl_synth.errors import SynthesisError
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tinygrad import Tensor
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_tflite.file import File, TensorRecord, TfliteGraph
 from tg2hdl_tflite.value import TfliteValue, dtype_of
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tflite.labels import label_files
 from tg2hdl_tflite.options import OPTIONS, read_options
 

@@ -8,7 +8,7 @@ from typing import Any
 from tinygrad import Tensor
 
 from tg2hdl_backend.tinygrad_adapter.origins import made_by
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, TfliteGraph
 from tg2hdl_tflite.node import OPERATORS, TfliteNode

@@ -11,8 +11,7 @@ from typing import Any
 from tinygrad import Tensor
 
 from tg2hdl_backend import TensorSpec
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError, UnsupportedError
 from tg2hdl_tflite import operators  # noqa: F401  registers the builders
 from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, read_file

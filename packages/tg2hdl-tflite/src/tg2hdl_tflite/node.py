@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from tinygrad import Tensor
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_tflite.arithmetic import activation_limits
 from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import OperatorRecord, TensorRecord, TfliteGraph

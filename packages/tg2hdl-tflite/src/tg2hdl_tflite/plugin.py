@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tg2hdl_ir.plugins.descriptors import FrontEndDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import FrontEndDef, hookimpl
 from tg2hdl_tflite.roundings import ROUNDINGS
 
 if TYPE_CHECKING:

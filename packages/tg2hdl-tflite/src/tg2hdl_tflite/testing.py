@@ -249,7 +249,7 @@ def run_golden(
 ) -> list[list[npt.NDArray[Any]]]:
     """Outputs of the golden model of the design for each call, as `run_micro` gives TFLM's."""
     from tg2hdl_backend import capture
-    from tg2hdl_ir.golden import evaluate_program
+    from tg2hdl_ir import evaluate_program
     from tg2hdl_tflite.model import TfliteModel
 
     with tempfile.TemporaryDirectory() as folder:

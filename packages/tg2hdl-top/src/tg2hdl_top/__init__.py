@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tg2hdl_lower.memory.plan import MemoryPlan
+    from tg2hdl_lower import MemoryPlan
     from tg2hdl_top.compile import compile_program, program_of_kernel
     from tg2hdl_top.design import Design
     from tg2hdl_top.external.memory_model import MemoryModel
@@ -39,6 +39,6 @@ __getattr__, __dir__ = lazy_names(
         ".loop": ("Loop",),
         ".options": ("CompileOptions",),
         ".top_module": ("TopModule",),
-        "tg2hdl_lower.memory.plan": ("MemoryPlan",),
+        "tg2hdl_lower": ("MemoryPlan",),
     },
 )

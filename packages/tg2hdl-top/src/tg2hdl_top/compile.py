@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import InputError, KernelCall, KernelIR, ProgramBuffer, ProgramIR, registry, verify
 from tg2hdl_ir.passes.constant_channels import drop_constant_channels
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize, rewrite_program
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
+from tg2hdl_ir.program import check_contents
 from tg2hdl_ir.turns import compiles
-from tg2hdl_ir.verifier import verify
-from tg2hdl_lower.decisions import Alternative, Decision
+from tg2hdl_lower import Alternative, Decision
 from tg2hdl_top.design import Design
 from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions

@@ -12,18 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir import InputError, KernelIR, ProgramBuffer, ProgramIR
 from tg2hdl_ir.collection import rare_collection
 from tg2hdl_ir.content_cache import content_key
-from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
-from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_ir.records import OPTIONAL, read_record, write_record
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Decision
-from tg2hdl_lower.memory.array import MemoryArray
-from tg2hdl_lower.memory.host import HostLoop, HostShape
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower import Decision, HardwarePlan, HostLoop, HostShape, MemoryArray, MemoryPlan
 from tg2hdl_lower.plan.variants import merged_plan
 from tg2hdl_top.design_check import check_parts
 from tg2hdl_top.external.memory_port import waiting_timeline

@@ -11,14 +11,10 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError, Tg2hdlError
-from tg2hdl_ir.program import ProgramIR, check_contents
-from tg2hdl_ir.verifier import verify
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.memory.array import MemoryArray
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_ir import InputError, ProgramIR, Tg2hdlError, verify
+from tg2hdl_ir.program import check_contents
+from tg2hdl_lower import HardwarePlan, MemoryArray, MemoryPlan, plan_faults
 from tg2hdl_lower.plan.variants import have_one_shape
-from tg2hdl_lower.plan_check import plan_faults
 from tg2hdl_top.sequencer import SequencerPlan, Sharing
 from tg2hdl_top.sequencer.check import check_timeline
 from tg2hdl_top.validation.compare import WrongResult

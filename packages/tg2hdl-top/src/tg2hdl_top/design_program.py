@@ -6,16 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Decision
-from tg2hdl_lower.families import family_named
-from tg2hdl_lower.memory.array import MemoryArray, array_words, plan_array, union_of_roles
+from tg2hdl_ir import InputError, KernelIR, ProgramIR
+from tg2hdl_lower import Decision, HardwarePlan, HostShape, MemoryArray, MemoryPlan, Slot, family_named
+from tg2hdl_lower.memory.array import array_words, plan_array, union_of_roles
 from tg2hdl_lower.memory.choose import plan_memory
-from tg2hdl_lower.memory.host import HostShape
-from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.design import Design, plan_of_each_core
 from tg2hdl_top.external.memory_port import check_memory, image_buffer

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tg2hdl_ir import DType, Interval, IRBufStore, KernelIR, ProgramBuffer, ProgramIR, RangeAnalysis
 from tg2hdl_ir.analysis.accumulators import accumulator_ranges
-from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis, bits_for
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRBufStore, KernelIR
-from tg2hdl_ir.program import ProgramBuffer, ProgramIR
+from tg2hdl_ir.analysis.ranges import bits_for
 from tg2hdl_lower.memory.memories import element_ranges
 from tg2hdl_lower.memory.use import MemoryRole
 

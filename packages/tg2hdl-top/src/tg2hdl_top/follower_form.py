@@ -6,9 +6,8 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import KernelCall, KernelIR
 from tg2hdl_ir.passes.follow import Turn, adds_in_order, in_order, turns_of
-from tg2hdl_ir.program import KernelCall
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.lane_choice import KernelLanes
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.memory.plan import Slot
+from tg2hdl_ir import InputError, KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_lower import HardwarePlan, Slot
 from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import design_program
 from tg2hdl_top.options import CompileOptions

@@ -7,14 +7,12 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
+from tg2hdl_ir import DType, KernelIR, LoopIR, RangeAnalysis
 from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import KernelIR, LoopIR
 from tg2hdl_ir.passes.pack_products import packing_axes
-from tg2hdl_lower import Layout
+from tg2hdl_lower import Alternative, Cost, Decision, Layout
 from tg2hdl_lower.dataflow.binding import recurrence_latency
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials
+from tg2hdl_lower.decisions import Trials
 from tg2hdl_lower.lanes.candidates import (
     candidate_lanes,
     explicit_lanes,

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
-from tg2hdl_ir.nodes import IRBufStore, IRConst, IRCounter, KernelIR
+from tg2hdl_ir import AffineAnalysis, IRBufStore, IRConst, IRCounter, KernelIR
 from tg2hdl_top.design import Design
 
 __all__ = ["ALWAYS", "Span", "lifetimes", "run_times"]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_lower.memory.host import HostBuffer, HostLoop, HostShape
-from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_ir import DType, InputError
+from tg2hdl_lower import HostBuffer, HostLoop, HostShape, Layout
 from tg2hdl_top.loop import Loop
 from tg2hdl_top.ports.elements import ElementReader
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import FamilyDef
+from tg2hdl_lower import HardwarePlan, MemoryPlan, family_named, kind_named
 from tg2hdl_lower.memory.blocks import block_rams
-from tg2hdl_lower.memory.kind import kind_named
-from tg2hdl_lower.memory.plan import MemoryPlan
-from tg2hdl_lower.plan import HardwarePlan
 from tg2hdl_lower.plan.accesses import Store
 from tg2hdl_top.design import Design
 from tg2hdl_top.ports import writes_elements

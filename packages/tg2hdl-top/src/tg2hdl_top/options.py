@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower import LowerOptions
 from tg2hdl_top.external.memory_model import ExternalMemory

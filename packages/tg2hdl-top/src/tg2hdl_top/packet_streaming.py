@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 from tg2hdl_top.design import Design
 from tg2hdl_top.ports.axi_stream import streamed
 from tg2hdl_top.streaming import Ports, simulate_host

@@ -8,17 +8,22 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, most_cycles
-from tg2hdl_lower.follower import plan_follower
+from tg2hdl_ir import DType, KernelCall, KernelIR, ProgramIR
+from tg2hdl_lower import (
+    Alternative,
+    Cost,
+    Decision,
+    HardwarePlan,
+    Layout,
+    LowerOptions,
+    PreparedKernel,
+    plan_follower,
+    plan_kernel,
+    plan_orders,
+)
+from tg2hdl_lower.decisions import Trials, most_cycles
 from tg2hdl_lower.lanes.candidates import multiplications
-from tg2hdl_lower.loop_orders import plan_orders
 from tg2hdl_lower.memory.use import MemoryRole
-from tg2hdl_lower.options import LowerOptions
-from tg2hdl_lower.planner import PreparedKernel
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.follower_form import follower_form

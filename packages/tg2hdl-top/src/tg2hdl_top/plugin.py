@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import HostPortDef, MemoryPortDef, PassDef, SequencerDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir import HostPortDef, MemoryPortDef, PassDef, SequencerDef, hookimpl
 
 __all__ = ["tg2hdl_memory_ports", "tg2hdl_passes", "tg2hdl_ports", "tg2hdl_sequencers"]
 

@@ -8,10 +8,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, KernelIR, LoopIR
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_ir import AffineAnalysis, IRBufLoad, IRBufStore, KernelIR, LoopIR
+from tg2hdl_lower import HardwarePlan, MemoryPlan
 from tg2hdl_lower.plan import LeafPlan
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_top.design import Design

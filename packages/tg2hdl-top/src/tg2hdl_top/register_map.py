@@ -12,8 +12,8 @@ from typing import Any
 
 from amaranth import Shape
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_lower.memory.host import HostBuffer, HostShape, variables_signature
+from tg2hdl_ir import InputError
+from tg2hdl_lower import HostBuffer, HostShape, variables_signature
 
 __all__ = [
     "BUS_REGISTERS",

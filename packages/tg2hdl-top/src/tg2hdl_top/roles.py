@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import ProgramIR
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports.base import need_identity

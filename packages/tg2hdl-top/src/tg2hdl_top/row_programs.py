@@ -6,14 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
-from tg2hdl_ir.analysis.ranges import Interval
+from tg2hdl_ir import Affine, AffineAnalysis, Interval, IRBufStore, KernelIR, ProgramIR, UnsupportedError
 from tg2hdl_ir.analysis.rows import RowAccess
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IRBufStore, KernelIR
 from tg2hdl_ir.passes.instrument import applied
 from tg2hdl_ir.passes.rows import nest_of, with_row_loop_first, with_rows, with_stored_order
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import Layout
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.sequencer.ledgers import known_accesses, read_range

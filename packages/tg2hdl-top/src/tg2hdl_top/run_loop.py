@@ -9,8 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.component import Component
-from tg2hdl_lower.memory.host import HostBuffer, HostShape, variables_signature
+from tg2hdl_lower import Component, HostBuffer, HostShape, variables_signature
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
 
 __all__ = ["RunLoop"]

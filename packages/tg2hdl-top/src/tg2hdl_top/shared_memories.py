@@ -8,14 +8,13 @@ from functools import cached_property, partial
 from itertools import combinations, count
 from math import log2
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef
-from tg2hdl_lower.decisions import Alternative, Cost, Trials, luts_per_block
-from tg2hdl_lower.families import family_named
-from tg2hdl_lower.memory.array import MemoryArray, joined_array
+from tg2hdl_ir import FamilyDef
+from tg2hdl_lower import Alternative, Cost, MemoryArray, MemoryPlan, Slot, family_named, kind_named
+from tg2hdl_lower.decisions import Trials, luts_per_block
+from tg2hdl_lower.memory.array import joined_array
 from tg2hdl_lower.memory.choose import with_kind
-from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.kind import choose_kind
 from tg2hdl_lower.memory.lut import luts_of_rom
-from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.memory.use import MemoryUse
 from tg2hdl_top.design import Design
 from tg2hdl_top.lifetimes import run_times

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 from tg2hdl_top.design import Design
 from tg2hdl_top.top_module import TopModule
 

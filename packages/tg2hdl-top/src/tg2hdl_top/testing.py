@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -38,13 +37,16 @@ from tg2hdl_ir.nodes import (
     IRRegLoad,
     IRRegStore,
     IRValue,
+    KernelCall,
     KernelIR,
     LoopIR,
+    ProgramBuffer,
+    ProgramIR,
     RegisterMeta,
+    evaluate,
 )
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.pipeline import all_rewrites, exchange
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import TopModule, compile_program
 
 I32, I8 = DType.INT32, DType.INT8

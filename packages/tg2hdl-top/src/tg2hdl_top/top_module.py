@@ -12,11 +12,9 @@ from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore
-from tg2hdl_lower.component import Component
+from tg2hdl_ir import InputError
+from tg2hdl_lower import CompiledKernel, Component, HardwarePlan, KernelCore, MemoryPlan, Slot
 from tg2hdl_lower.emit.connect_memory import Selection
-from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.connect import connect_shared
 from tg2hdl_top.design import Design
 from tg2hdl_top.external.image import image_beats

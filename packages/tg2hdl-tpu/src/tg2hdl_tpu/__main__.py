@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import Tg2hdlError
 from tg2hdl_tpu.cli import tpu
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu.bundle import SPACES, Bundle, Output, Region
 from tg2hdl_tpu.config import ADDRESS_REGISTERS, Config
 from tg2hdl_tpu.isa import GATHER, OPCODES, PRE, REDUCE, SUMS, XLU, Instruction, Opcode, encode, problem

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir import InputError, Tg2hdlError
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.kernels import KERNELS, RESULTS, Kernel, make_kernel
 from tg2hdl_tpu.machine import Result, run_bundle

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import INSTRUCTION_BITS

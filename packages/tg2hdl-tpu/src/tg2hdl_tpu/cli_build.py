@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir import InputError, ToolMissingError
 from tg2hdl_tpu.cli_common import no_boards, read_config, say, with_config, with_json, write_json
 from tg2hdl_tpu.config import Config
 

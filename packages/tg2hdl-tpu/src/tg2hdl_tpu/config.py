@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 #: Bits of an element of the matrix unit, by its format.
 MATRIX_FORMATS = {"int8": 8, "int16": 16, "bf16": 16, "fp32": 32}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import GATHER, PRE, REDUCE, XLU, Instruction, decode, problem

@@ -13,7 +13,7 @@ from operator import or_
 from types import SimpleNamespace
 from typing import Any
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu.config import ADDRESS_BITS, Config
 from tg2hdl_tpu.vector_ops import PARTS, VECTOR_OPS, VectorOp, uses_zero_point
 

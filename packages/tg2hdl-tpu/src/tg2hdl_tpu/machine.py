@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tg2hdl_ir import InputError
 from tg2hdl_ir.content_cache import ContentCache, content_key
-from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.turns import compiles
 from tg2hdl_tpu import csource
 from tg2hdl_tpu.bundle import Bundle, Region

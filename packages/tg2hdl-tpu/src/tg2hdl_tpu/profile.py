@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.disassembler import format_instruction

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu.profile import UNITS, Profile, events
 
 __all__ = ["chrome_trace", "timeline_page"]

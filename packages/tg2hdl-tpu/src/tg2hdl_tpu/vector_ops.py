@@ -108,7 +108,7 @@ def _divided(a: Rows, b: Rows, what: int) -> Rows:
 def _function(name: str) -> Callable[[Rows, Rows, Rows, int], Rows]:
     def evaluate(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
         # The tables of the cores; Amaranth is imported only when one is evaluated.
-        from tg2hdl_fp32.format import FP32
+        from tg2hdl_fp32 import FP32
         from tg2hdl_fp32.models import MODELS
 
         return MODELS[name](_u(a), FP32).astype(np.uint32).view(np.int32)

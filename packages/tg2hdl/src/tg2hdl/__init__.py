@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tg2hdl.width_search import search_widths
     from tg2hdl_backend import BenchResult, run_bench
     from tg2hdl_host import connect
-    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_ir import Tg2hdlError
     from tg2hdl_top import CompileOptions, Loop, MemoryModel, SdramModel
 
 __all__ = [
@@ -74,7 +74,7 @@ _loaded, _names = lazy_names(
         ".width_search": ("search_widths",),
         "tg2hdl_backend": ("BenchResult", "run_bench"),
         "tg2hdl_host": ("connect",),
-        "tg2hdl_ir.errors": ("Tg2hdlError",),
+        "tg2hdl_ir": ("Tg2hdlError",),
         "tg2hdl_top": ("CompileOptions", "Loop", "MemoryModel", "SdramModel"),
     },
 )

@@ -13,8 +13,8 @@ from tg2hdl.generation import check_same_codes
 from tg2hdl.loaded_model import compile_options, load_model
 from tg2hdl.model_file import file_option_names
 from tg2hdl.progress import step
+from tg2hdl_ir import InputError
 from tg2hdl_ir.collection import rare_collection
-from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.turns import compiles
 from tg2hdl_top import CompileOptions, compile_program
 
@@ -110,7 +110,7 @@ def compile_model_to_hardware(
 
             options = fitted_options(captured, options, fit, progress=say)
         if part is not None and options.weights == "external":
-            from tg2hdl_synth.parts import part_named
+            from tg2hdl_synth import part_named
 
             chosen = part_named(part)
             options = replace(options, on_chip_bits=options.on_chip_bits or chosen.bram * chosen.bram_bits)

@@ -24,8 +24,8 @@ from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_de
 from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import arrays_of, bound_values
+from tg2hdl_ir import evaluate_program
 from tg2hdl_ir.files import write_file
-from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.turns import in_turn
 from tg2hdl_lower.lanes.candidates import leaf_multiplications
 from tg2hdl_top import CompileOptions, Design, TopModule

@@ -21,7 +21,7 @@ from tg2hdl.quantization import quantize
 from tg2hdl.results import KernelSummary
 from tg2hdl.session import Session
 from tg2hdl_backend.testing import interpreted_outputs
-from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
+from tg2hdl_ir import InputError, SimulationError, ToolMissingError
 from tg2hdl_ir.files import write_file
 from tg2hdl_quant import Dense, ReLU, run_float
 from tg2hdl_top import CompileOptions

@@ -10,7 +10,7 @@ import numpy as np
 from tg2hdl.bits import same_bits
 from tg2hdl.demo import DemoModel
 from tg2hdl_host import Device
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 
 __all__ = ["DeviceResult", "run_on_device"]
 

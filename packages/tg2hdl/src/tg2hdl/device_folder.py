@@ -13,7 +13,7 @@ from tg2hdl.model_tensor import ModelTensor
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl.testbench.vectors import golden_runs
 from tg2hdl_backend import CapturedProgram
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.files import npz_bytes, write_files
 from tg2hdl_top.ports import register_map_of
 from tg2hdl_top.register_map import RegisterMap

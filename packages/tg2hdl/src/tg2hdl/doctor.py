@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from tg2hdl_ir import Tg2hdlError, registry, resolve
 from tg2hdl_ir.content_cache import cache_entries, cache_root
-from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["FEATURE", "Finding", "examine"]
 

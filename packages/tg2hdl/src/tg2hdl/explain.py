@@ -11,11 +11,9 @@ from typing import Any
 from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.results import KernelSummary
 from tg2hdl_backend import CapturedProgram
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir import InputError, Tg2hdlError, registry
 from tg2hdl_ir.passes.fold_scales import fold_scales
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Cost, Decision
+from tg2hdl_lower import Cost, Decision, HardwarePlan
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.search.measure import Estimator, design_cost, estimating, estimator_of

@@ -10,7 +10,7 @@ import numpy as np
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_host.generation import ChipLoop, Tensor, feedback_of
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_top import Design
 
 __all__ = ["check_same_codes", "generated"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import combinations
 
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir import KernelCall, ProgramIR
 
 __all__ = ["layers_of", "weight_origins"]
 

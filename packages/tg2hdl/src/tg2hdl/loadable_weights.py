@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_backend import CapturedProgram
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import InputError, evaluate_program
 from tg2hdl_top import Design
 
 __all__ = ["check_weights", "loaded_buffers"]

@@ -12,7 +12,7 @@ from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_backend import CapturedProgram, capture
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_top import CompileOptions
 
 __all__ = ["LoadedModel", "compile_options", "load_model"]

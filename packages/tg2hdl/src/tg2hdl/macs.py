@@ -8,9 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
-from tg2hdl_ir.analysis.cases import ALWAYS, Cases, cases_of, is_product
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    AffineAnalysis,
     IRBufLoad,
     IRBufStore,
     IRCounter,
@@ -21,9 +20,10 @@ from tg2hdl_ir.nodes import (
     IRVariable,
     KernelIR,
     LoopIR,
+    values_below,
 )
+from tg2hdl_ir.analysis.cases import ALWAYS, Cases, cases_of, is_product
 from tg2hdl_ir.passes.elements import distinct_values, evaluated
-from tg2hdl_ir.tree import values_below
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.graph import bound_value, leaf_steps
 from tg2hdl_lower.plan.node import Node

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_lower import Layout
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import DType, InputError
+from tg2hdl_lower import Layout, family_named
 from tg2hdl_top import Design, MemoryPlan
 from tg2hdl_top.external.image import describe_image
 from tg2hdl_top.memory_blocks import memory_blocks

@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 
 from tg2hdl.quantized_model import integer_model
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import FrontEndDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import (
+    DType,
+    FrontEndDef,
+    InputError,
+    PluginError,
+    ToolMissingError,
+    UnsupportedError,
+    registry,
+)
 
 __all__ = [
     "ModelFile",

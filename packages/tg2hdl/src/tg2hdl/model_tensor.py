@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_backend import TensorSpec
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_quant.graph import IntegerValue
 
 __all__ = ["ModelTensor", "model_tensors"]

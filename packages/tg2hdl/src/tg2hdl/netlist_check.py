@@ -7,8 +7,8 @@ from typing import Any
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
-from tg2hdl_backend.runner import Runner
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_backend import Runner
+from tg2hdl_ir import SimulationError
 from tg2hdl_synth import SynthesisResult
 from tg2hdl_synth.netlist_simulation import open_netlist
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_host.arrays import read_array
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 if TYPE_CHECKING:
     from tg2hdl.quantized_onnx import QuantizedFile

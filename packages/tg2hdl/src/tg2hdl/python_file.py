@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir import InputError, Tg2hdlError
 
 __all__ = ["load_file", "run_file"]
 

@@ -18,7 +18,7 @@ from tg2hdl_backend import TensorSpec, tensor_graph
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_backend.tinygrad_adapter.tensor_graph import stateful_graph
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_ir.turns import compiles
 from tg2hdl_quant.graph import QuantizationReport, QuantizeOptions, quantize_graph

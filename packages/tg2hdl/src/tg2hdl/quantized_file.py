@@ -13,8 +13,7 @@ import numpy as np
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_host import HostError
 from tg2hdl_host.arrays import read_arrays
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
+from tg2hdl_ir import DType, InputError, Tg2hdlError, UnsupportedError
 from tg2hdl_ir.files import npz_bytes, write_file
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
 from tg2hdl_ir.tensors.check import check_graph

@@ -13,7 +13,7 @@ from tg2hdl_backend import TensorFunction
 from tg2hdl_backend.tinygrad_adapter.capture import substitute
 from tg2hdl_backend.tinygrad_adapter.tensor_function import stored_tensor
 from tg2hdl_backend.tinygrad_adapter.tensor_graph import stateful_graph
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_ir.turns import compiles
 from tg2hdl_quant.graph import ImportReport, QuantizationReport, QuantizedGraph, import_graph

@@ -22,7 +22,7 @@ from tg2hdl.quantized_model import QuantizedModel, integer_model
 from tg2hdl_backend import TensorSpec
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.onnx_runtime import runtime_session
-from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir import InputError, ToolMissingError
 from tg2hdl_ir.files import write_file
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, calibration_method

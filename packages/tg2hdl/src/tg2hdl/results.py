@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_backend.cycles import Cycles
+from tg2hdl_backend import Cycles
 
 __all__ = ["Cycles", "KernelSummary", "SimulationResult", "labelled", "labels_of"]
 

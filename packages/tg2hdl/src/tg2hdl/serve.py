@@ -17,7 +17,7 @@ from threading import Lock, Thread
 from tg2hdl.simulated_line import SimulatedLine
 from tg2hdl_backend.runner import expected_cycles
 from tg2hdl_host.served import TOKEN_VARIABLE, token_file
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_sim import Simulation, SimulationModel, open_simulation
 from tg2hdl_top import Design, TopModule
 from tg2hdl_top.ports import PortPlan

@@ -15,8 +15,7 @@ from tg2hdl.generation import generated
 from tg2hdl.progress import step
 from tg2hdl.results import Cycles, SimulationResult
 from tg2hdl.state import ModelState, StateTensor
-from tg2hdl_backend import CapturedProgram
-from tg2hdl_backend.runner import Run, Runner
+from tg2hdl_backend import CapturedProgram, Run, Runner
 from tg2hdl_ir.turns import in_turn
 from tg2hdl_top import Design, TopModule
 

@@ -12,9 +12,8 @@ import numpy as np
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
 from tg2hdl.results import Cycles, SimulationResult
-from tg2hdl_backend.runner import Run, Runner
-from tg2hdl_ir.errors import InputError, SimulationError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_backend import Run, Runner
+from tg2hdl_ir import InputError, SimulationError, evaluate_program
 from tg2hdl_ir.workers import Workers
 from tg2hdl_top import Design
 

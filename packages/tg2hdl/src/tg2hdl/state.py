@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_backend import CapturedProgram
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import DType, InputError
 from tg2hdl_top import Design
 
 __all__ = ["ModelState", "StateTensor", "state_tensors"]

@@ -25,9 +25,7 @@ from tg2hdl.model_file import front_end_of, load_model_file
 from tg2hdl.report.context import ReportContext
 from tg2hdl.report.facts import gather_facts
 from tg2hdl_backend import example_values
-from tg2hdl_ir.errors import InputError, Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import CommandDef, FrontEndDef, ReportSection
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import CommandDef, FrontEndDef, InputError, ReportSection, Tg2hdlError, registry
 
 __all__ = ["check_command", "check_front_end", "check_report_section"]
 

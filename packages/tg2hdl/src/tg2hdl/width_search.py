@@ -17,7 +17,7 @@ from tg2hdl.quantization import quantize
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl.report.charts import Dot, Series, scatter
 from tg2hdl.report.page import page_of
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_quant.graph import QuantizationReport
 

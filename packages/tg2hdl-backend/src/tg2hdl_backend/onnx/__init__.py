@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl_ir import ToolMissingError
 
 try:
     from tg2hdl_backend.onnx.model import OnnxModel

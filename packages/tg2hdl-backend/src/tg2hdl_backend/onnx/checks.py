@@ -17,8 +17,7 @@ from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.tensors import element_type
 from tg2hdl_backend.onnx.value import OnnxValue
 from tg2hdl_backend.tinygrad_adapter.model_inputs import tinygrad_dtype
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError, UnsupportedError
 
 __all__ = ["ExpectedTypes", "check_indices", "check_opset", "infer_types"]
 

@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, ValueInfoProto, helper, numpy_helper
 from tg2hdl_backend.arguments import MissingSizes, in_input_order
 from tg2hdl_backend.onnx.tensors import element_type
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 
 __all__ = ["check_sizes", "example_sizes", "fixed_values", "resolve_inputs"]
 

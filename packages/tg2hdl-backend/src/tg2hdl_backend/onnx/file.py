@@ -9,7 +9,7 @@ from onnx import ModelProto
 from onnx.inliner import inline_local_functions
 
 from tg2hdl_backend.onnx.limits import DEFAULT_LIMIT, check_functions
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["read_file"]
 

@@ -16,9 +16,7 @@ from tinygrad import Tensor
 
 from tg2hdl_backend.tinygrad_adapter.capture import capture
 from tg2hdl_backend.tinygrad_adapter.symbolic import without_captures
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import DType, UnsupportedError, evaluate_program
 
 __all__ = ["fold_node", "fold_tensors", "has_reference"]
 

@@ -26,10 +26,7 @@ from tg2hdl_backend.onnx.text import COPIES, TextTable, is_text, text_results
 from tg2hdl_backend.onnx.tinygrad_operators import as_tensor, constant_positions, tinygrad_operator
 from tg2hdl_backend.onnx.value import OnnxValue
 from tg2hdl_backend.tinygrad_adapter.origins import made_by
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import DType, Tg2hdlError, UnsupportedError, registry, resolve
 
 __all__ = ["OnnxGraph"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, helper, numpy_helper
 
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 
 __all__ = ["DEFAULT_LIMIT", "Limit", "check_functions", "check_limit", "nodes_of"]
 

@@ -26,7 +26,7 @@ from tg2hdl_backend.onnx.tensors import array_of, tensor_of
 from tg2hdl_backend.onnx.text import TextTable, is_text
 from tg2hdl_backend.onnx.value import OnnxValue
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.tensors import LayerKernel
 
 __all__ = ["OnnxModel"]

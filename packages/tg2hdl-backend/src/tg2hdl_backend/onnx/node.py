@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.text import TextTable
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 
 __all__ = ["DependsOnData", "OnnxNode"]
 

@@ -12,7 +12,7 @@ from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.tensors import tensor_of
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["FileState", "state_pairs"]
 

@@ -10,8 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tinygrad import Tensor
 
 from tg2hdl_backend.tinygrad_adapter.model_inputs import tinygrad_dtype
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError, UnsupportedError
 
 __all__ = ["array_of", "element_type", "onnx_type", "sizes_of", "tensor_of", "to_dtype", "type_name"]
 

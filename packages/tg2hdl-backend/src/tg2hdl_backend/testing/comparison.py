@@ -15,9 +15,7 @@ from tinygrad.uop.ops import UOp
 from tg2hdl_backend.tinygrad_adapter.buffer_info import buffer_metas
 from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
 from tg2hdl_backend.tinygrad_adapter.reference import interpret, interprets
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import IROp, KernelIR
-from tg2hdl_ir.plugins.registry import Registry, use_registry
+from tg2hdl_ir import IROp, KernelIR, Registry, evaluate, use_registry
 
 __all__ = ["Comparison", "compare_with_interpreter", "interpreted_outputs", "operations", "ulp_difference"]
 

@@ -14,12 +14,8 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_backend.runner import Runner
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_ir.plugins.descriptors import MemoryKindDef, SequencerDef
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_lower.memory.kind import MemoryKind
+from tg2hdl_ir import DType, KernelCall, MemoryKindDef, ProgramIR, SequencerDef, SimulationError, registry
+from tg2hdl_lower import MemoryKind
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.sequencer import Sequencer
 from tg2hdl_top.testing import I8, buffer, elementwise, gemv, golden

@@ -11,7 +11,7 @@ import numpy as np
 
 from tg2hdl_backend.runner import Runner
 from tg2hdl_backend.tinygrad_adapter.capture import capture
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import evaluate_program
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["HardwareComparison", "compare_with_hardware"]

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_backend.runner import Runner
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_ir.plugins.descriptors import MemoryPortDef
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir import KernelCall, MemoryPortDef, ProgramIR, SimulationError
 from tg2hdl_top import CompileOptions, compile_program
 from tg2hdl_top.testing import I8, buffer, gemv, golden
 

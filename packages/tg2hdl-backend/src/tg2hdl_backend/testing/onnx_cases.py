@@ -22,8 +22,7 @@ from onnx import TensorProto, numpy_helper
 
 from tg2hdl_backend.onnx import DependsOnData, OnnxModel
 from tg2hdl_backend.tinygrad_adapter.capture import capture
-from tg2hdl_ir.errors import IRVerificationError, Tg2hdlError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import IRVerificationError, Tg2hdlError, evaluate_program
 
 __all__ = [
     "ARITHMETIC",

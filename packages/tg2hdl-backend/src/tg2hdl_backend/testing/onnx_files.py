@@ -13,7 +13,7 @@ import onnx
 from tg2hdl_backend.onnx import OnnxModel
 from tg2hdl_backend.onnx_runtime import runtime_session
 from tg2hdl_backend.tinygrad_adapter.capture import capture
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import evaluate_program
 
 __all__ = ["golden", "runtime", "write"]
 

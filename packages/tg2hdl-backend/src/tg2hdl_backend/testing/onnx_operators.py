@@ -22,8 +22,7 @@ import onnx
 from tg2hdl_backend.onnx import OnnxModel
 from tg2hdl_backend.testing.hardware import compare_with_hardware
 from tg2hdl_backend.testing.onnx_files import golden, write
-from tg2hdl_ir.errors import InputError, Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import OnnxOperatorDef
+from tg2hdl_ir import InputError, OnnxOperatorDef, Tg2hdlError
 
 __all__ = ["check_onnx_operator"]
 

@@ -14,10 +14,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_backend.runner import Runner
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_ir.plugins.descriptors import HostPortDef, resolve
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir import DType, HostPortDef, KernelCall, ProgramIR, SimulationError, resolve
 from tg2hdl_top import CompileOptions, compile_program
 from tg2hdl_top.ports import HostDriver, HostPort
 from tg2hdl_top.testing import I8, buffer, elementwise, gemv, golden

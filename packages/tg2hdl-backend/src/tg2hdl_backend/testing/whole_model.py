@@ -8,7 +8,7 @@ from typing import Any
 from tg2hdl_backend.agreement import agreement
 from tg2hdl_backend.tinygrad_adapter.capture import capture
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import evaluate_program
 
 __all__ = ["compare_with_tinygrad"]
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.dialect import storage_of
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import BufferMeta
+from tg2hdl_ir import BufferMeta, DType, UnsupportedError
 
 __all__ = ["BufferInfo", "analyze_buffers", "buffer_metas"]
 

@@ -23,10 +23,7 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import (
 from tg2hdl_backend.tinygrad_adapter.pending import with_pending_updates
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, trace
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import IRVariable
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import DType, InputError, IRVariable, ProgramIR
 from tg2hdl_ir.turns import compiles
 
 __all__ = ["CapturedProgram", "OutputSlot", "capture", "describe_outputs", "substitute"]

@@ -8,7 +8,7 @@ from typing import Any
 from tinygrad.device import Buffer
 from tinygrad.uop.ops import UOp
 
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 
 __all__ = ["contents_of", "single_buffer"]
 

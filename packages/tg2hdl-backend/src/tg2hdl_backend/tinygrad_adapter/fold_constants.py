@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_ir import KernelCall, ProgramBuffer, ProgramIR, evaluate
 
 __all__ = ["FoldedProgram", "fold_constants"]
 

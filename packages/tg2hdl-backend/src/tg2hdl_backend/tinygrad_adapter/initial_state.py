@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import ProgramIR, evaluate
 
 __all__ = ["with_initial_state"]
 

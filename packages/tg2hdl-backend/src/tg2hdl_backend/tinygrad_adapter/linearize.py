@@ -10,7 +10,7 @@ from tinygrad.codegen import to_program
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.renderer import mapped_renderer
-from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
+from tg2hdl_ir import Tg2hdlError, UnsupportedError
 
 __all__ = ["linearize", "program_uops"]
 

@@ -8,8 +8,7 @@ from typing import Any
 from tinygrad.uop.ops import UOp
 
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import DType, UnsupportedError
 
 __all__ = ["Allocation", "MemoryView", "ViewKernel"]
 

@@ -15,8 +15,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
 from tg2hdl_backend.tinygrad_adapter.dialect import strong
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError, UnsupportedError
 
 __all__ = [
     "ProgramTensor",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tinygrad.uop import GroupOp
 from tinygrad.uop.ops import Ops
 
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry
 from tg2hdl_ir.tensors import ELEMENTWISE
 
 __all__ = ["IR_OPERATIONS", "NATIVE_OPERATIONS", "mapped_operations"]

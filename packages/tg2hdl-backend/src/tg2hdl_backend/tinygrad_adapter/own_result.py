@@ -26,8 +26,7 @@ from tg2hdl_backend.tinygrad_adapter.trace import (
     store_expressions,
     trace,
 )
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import DType, UnsupportedError
 from tg2hdl_ir.turns import compiles
 
 __all__ = ["own_result", "reference_device"]

@@ -13,9 +13,7 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.uop.ops import Ops, UOp
 
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_ir import KernelCall, ProgramBuffer, ProgramIR, UnsupportedError, evaluate
 
 __all__ = ["pending_tensors", "with_pending_updates"]
 

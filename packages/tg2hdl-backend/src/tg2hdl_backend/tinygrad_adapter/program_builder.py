@@ -19,10 +19,9 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_backend.tinygrad_adapter.origins import Origins
 from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uop_to_ir
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -31,10 +30,14 @@ from tg2hdl_ir.nodes import (
     IROp,
     IRValue,
     IRVariable,
+    KernelCall,
     KernelIR,
     LoopIR,
+    ProgramBuffer,
+    ProgramIR,
+    UnsupportedError,
 )
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
+from tg2hdl_ir.program import check_contents
 
 __all__ = ["BuiltProgram", "ProgramBuilder", "copy_kernel"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRBufLoad, IRConst, IROp, IRValue
+from tg2hdl_ir import DType, IRBufLoad, IRConst, IROp, IRValue
 
 __all__ = ["load_as", "storage_bits"]
 

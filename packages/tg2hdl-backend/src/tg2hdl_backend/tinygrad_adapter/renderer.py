@@ -13,8 +13,7 @@ from tinygrad.renderer import Renderer
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 from tg2hdl_backend.tinygrad_adapter.operations import NATIVE_OPERATIONS, mapped_operations
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import DType, UnsupportedError
 
 __all__ = ["MappedRenderer", "SequentialCompiler", "SequentialRenderer", "mapped_renderer"]
 

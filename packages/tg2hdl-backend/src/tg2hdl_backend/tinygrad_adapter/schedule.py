@@ -10,7 +10,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.program_builder import BuiltProgram, ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.symbolic import settings, unchanged_tensors
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.turns import compiles
 
 __all__ = ["program_of_schedule", "schedule_of"]

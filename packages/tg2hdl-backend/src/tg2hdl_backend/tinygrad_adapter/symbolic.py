@@ -19,7 +19,7 @@ from tinygrad.helpers import ALLOW_DEVICE_USAGE, ContextVar
 from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import UOp
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["capture_into", "settings", "tensor_uops", "unchanged_tensors", "without_captures"]
 

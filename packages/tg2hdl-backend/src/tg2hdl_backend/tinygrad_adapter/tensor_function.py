@@ -13,7 +13,7 @@ from tinygrad.uop.ops import Ops
 from tg2hdl_backend.tinygrad_adapter.capture import substitute
 from tg2hdl_backend.tinygrad_adapter.division import quotient
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, tinygrad_dtype
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
 
 __all__ = ["TensorFunction", "stored_tensor"]

@@ -21,8 +21,7 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import (
 )
 from tg2hdl_backend.tinygrad_adapter.quantizers import declaration_of, with_finite_numbers
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, reachable_tensors, result_graph
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import DType, UnsupportedError
 from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, GraphBuilder, TensorGraph
 from tg2hdl_ir.turns import compiles
 

@@ -17,7 +17,7 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, noting, origins_of
 from tg2hdl_backend.tinygrad_adapter.pending import pending_tensors
 from tg2hdl_backend.tinygrad_adapter.symbolic import capture_into, settings, tensor_uops, unchanged_tensors
-from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
+from tg2hdl_ir import InputError, Tg2hdlError, UnsupportedError
 
 __all__ = [
     "SymbolicTrace",

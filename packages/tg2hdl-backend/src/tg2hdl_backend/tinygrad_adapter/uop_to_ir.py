@@ -14,11 +14,9 @@ from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, buffer_metas
 from tg2hdl_backend.tinygrad_adapter.dialect import Storage, scalar_dtype, storage_of, variable_of
 from tg2hdl_backend.tinygrad_adapter.operations import IR_OPERATIONS, mapped_operations
 from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
-from tg2hdl_ir import verify
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -32,6 +30,8 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     RegisterMeta,
+    UnsupportedError,
+    verify,
 )
 from tg2hdl_ir.passes.gated_indices import gate_indices
 

@@ -7,11 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue, KernelIR, operands
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
-from tg2hdl_ir.plugins.registry import Registry, registry
+from tg2hdl_ir import (
+    ArithmeticUnit,
+    DType,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRValue,
+    KernelIR,
+    Registry,
+    UnsupportedError,
+    operands,
+    registry,
+)
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import Op, UnitOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tg2hdl_ir.nodes import IRValue, KernelIR
+from tg2hdl_ir import IRValue, KernelIR
 from tg2hdl_lower.memory.memories import Memories
 from tg2hdl_lower.plan.graph import LeafPlan, NodeGraph
 from tg2hdl_lower.plan.node import Node

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir.analysis.forwarding import forwarded_steps
-from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    DType,
+    Interval,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -20,9 +19,11 @@ from tg2hdl_ir.nodes import (
     IRValue,
     IRVariable,
     KernelIR,
+    RangeAnalysis,
     is_const,
     operands,
 )
+from tg2hdl_ir.analysis.forwarding import forwarded_steps
 from tg2hdl_ir.passes.division import ConstantDivision
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_lower.dataflow.binding import Binder

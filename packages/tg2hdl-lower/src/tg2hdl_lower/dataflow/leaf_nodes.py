@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
-from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    Affine,
+    AffineAnalysis,
+    DType,
+    Interval,
     IRBufLoad,
     IRBufStore,
     IRCounter,
     IRStatement,
     LoopIR,
+    RangeAnalysis,
 )
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_lower.memory.demand import effective_statements, needed_values

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir import Affine, AffineAnalysis, IRCounter, LoopIR, RangeAnalysis
 from tg2hdl_ir.analysis.constraints import Constraints
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.nodes import IRCounter, LoopIR
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.plan.accesses import Load, Replay, Store
 from tg2hdl_lower.plan.node import Node

@@ -6,9 +6,8 @@ import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir import Affine, AffineAnalysis, IRBufLoad, IRBufStore, IRCounter, KernelIR
 from tg2hdl_ir.analysis.axes import AxisInfo
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR
 from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_lower.dataflow.replay import FARTHEST, periods

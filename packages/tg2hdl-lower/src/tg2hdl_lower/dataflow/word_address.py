@@ -7,10 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir import Affine, DType, IRCounter, IRValue, const_int
 from tg2hdl_ir.analysis.constraints import Constraints
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRCounter, IRValue, const_int
 from tg2hdl_lower.dataflow.leaf_nodes import LeafNodes
 from tg2hdl_lower.memory.layout import Layout, Row, RowElement
 from tg2hdl_lower.plan.accesses import WordLane

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from amaranth import Module, Mux, Signal
 from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
-from tg2hdl_ir.analysis.affine import Affine
-from tg2hdl_ir.nodes import IRCounter, LoopIR
+from tg2hdl_ir import Affine, IRCounter, LoopIR
 from tg2hdl_lower.emit.choice import VariantChoice
 from tg2hdl_lower.emit.control import Control, run_time_bound
 from tg2hdl_lower.plan.graph import LeafPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth import Module
 
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import KernelIR
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.emit.connect_memory import HostAccess, connect_memory
 from tg2hdl_lower.emit.core import KernelCore

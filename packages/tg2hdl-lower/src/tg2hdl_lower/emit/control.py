@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from amaranth import Const, Module, Mux, Signal
 from amaranth.hdl import Value
 
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable, LoopIR
+from tg2hdl_ir import IRConst, IRCounter, IROp, IRValue, IRVariable, LoopIR, RangeAnalysis, UnsupportedError
 from tg2hdl_lower.emit.choice import VariantChoice
 from tg2hdl_lower.plan.emission import CounterSignals
 from tg2hdl_lower.plan.graph import LeafPlan

@@ -9,7 +9,7 @@ from amaranth import Module, Shape, Signal
 from amaranth.hdl import Const, Value
 from amaranth.lib.memory import Memory
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_lower.emit.addresses import AddressGenerators
 from tg2hdl_lower.emit.control import Control
 from tg2hdl_lower.emit.ports import ReadPort, ResourcePort

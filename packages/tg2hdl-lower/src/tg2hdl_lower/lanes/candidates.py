@@ -8,11 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapp
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
-from tg2hdl_ir.analysis.axes import AxisInfo
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    AffineAnalysis,
+    InputError,
     IRBufLoad,
     IRConst,
     IRCounter,
@@ -21,8 +19,10 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    RangeAnalysis,
     operands,
 )
+from tg2hdl_ir.analysis.axes import AxisInfo
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.passes.split import split_axis

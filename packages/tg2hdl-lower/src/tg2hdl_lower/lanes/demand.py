@@ -9,11 +9,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis, Symbol
+from tg2hdl_ir import (
+    Affine,
+    AffineAnalysis,
+    IRBufLoad,
+    IRBufStore,
+    IRCounter,
+    KernelIR,
+    RangeAnalysis,
+    is_const,
+)
+from tg2hdl_ir.analysis.affine import Symbol
 from tg2hdl_ir.analysis.axes import axes_of
 from tg2hdl_ir.analysis.constraints import Constraints
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR, is_const
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_lower.memory.demand import BufferDemand, effective_statements, needed_values

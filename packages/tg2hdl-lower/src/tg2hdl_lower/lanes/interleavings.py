@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tg2hdl_ir import KernelIR
 from tg2hdl_ir.analysis.axes import AxisInfo
-from tg2hdl_ir.nodes import KernelIR
 
 __all__ = ["Tiles", "independent_axes", "interleavings"]
 

@@ -10,9 +10,7 @@ from operator import add
 
 import numpy as np
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_ir import DType, FamilyDef, InputError
 from tg2hdl_lower.memory.choose import with_kind
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
 from tg2hdl_lower.memory.layout import Layout

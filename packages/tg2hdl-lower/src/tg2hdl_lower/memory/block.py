@@ -6,7 +6,7 @@ from amaranth import Module, Mux, Signal, unsigned
 from amaranth.hdl import Cat, Value
 from amaranth.lib.memory import Memory
 
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_ir import Area, FamilyDef
 from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of_rom
 from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from tg2hdl_ir.plugins.descriptors import MemoryFigures
+from tg2hdl_ir import MemoryFigures
 from tg2hdl_lower.decisions import LUTS_PER_BLOCK
 
 __all__ = ["Piece", "block_rams", "pieces_of_rom"]

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_ir import FamilyDef, InputError
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse, ring_words

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tg2hdl_ir.nodes import IRBufStore, IRRegStore, IRStatement, IRValue, LoopIR, is_const, operands
+from tg2hdl_ir import IRBufStore, IRRegStore, IRStatement, IRValue, LoopIR, is_const, operands
 
 __all__ = ["BufferDemand", "PortInterval", "effective_statements", "needed_values", "port_interval"]
 

@@ -10,9 +10,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.data import StructLayout
 from amaranth.lib.wiring import In, Out
 
+from tg2hdl_ir import DType, IRVariable
 from tg2hdl_ir.analysis.ranges import bits_for
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.plan import MemoryPlan

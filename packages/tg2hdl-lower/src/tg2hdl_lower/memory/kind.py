@@ -8,9 +8,7 @@ from functools import lru_cache
 from amaranth import Module
 from amaranth.hdl import Value
 
-from tg2hdl_ir.errors import PluginError
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import Area, FamilyDef, PluginError, registry
 from tg2hdl_lower.memory.blocks import Piece
 from tg2hdl_lower.memory.plan import ArrayStyle, MemoryPlan
 from tg2hdl_lower.memory.use import MemoryUse

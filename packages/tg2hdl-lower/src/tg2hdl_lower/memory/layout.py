@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.analysis.affine import Affine
-from tg2hdl_ir.analysis.ranges import Interval
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import Affine, DType, Interval
 
 __all__ = ["Layout", "MovingDigit", "Row", "RowElement", "RowSpan", "joined_lanes"]
 

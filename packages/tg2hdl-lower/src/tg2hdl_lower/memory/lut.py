@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from amaranth import Module
 
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_ir import Area, FamilyDef
 from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.ram import Ram

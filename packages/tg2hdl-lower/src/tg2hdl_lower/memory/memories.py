@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tg2hdl_ir.analysis.ranges import Interval
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_ir import DType, FamilyDef, Interval
 from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.memory.kind import MemoryKind, choose_kind, kind_named
 from tg2hdl_lower.memory.layout import Layout

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from amaranth import unsigned
 from amaranth.lib.memory import MemoryData
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import Area
+from tg2hdl_ir import Area, DType
 from tg2hdl_lower.memory.blocks import Piece
 from tg2hdl_lower.memory.layout import Layout, joined_lanes
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth import Module
 from amaranth.hdl import Value
 
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_ir import Area, FamilyDef
 from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.ram import Ram

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_lower.memory.layout import Layout
 
 __all__ = ["from_words", "to_words"]

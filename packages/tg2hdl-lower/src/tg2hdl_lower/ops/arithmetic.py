@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 
 if TYPE_CHECKING:
     from amaranth import Module

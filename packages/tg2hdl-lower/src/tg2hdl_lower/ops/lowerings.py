@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import OpLowering
+from tg2hdl_ir import DType, OpLowering
 from tg2hdl_lower.ops.arithmetic import build_add, build_mul, build_neg, build_sub
 from tg2hdl_lower.ops.bits import (
     build_and,

@@ -12,8 +12,7 @@ from amaranth.hdl import ClockSignal, Instance, ResetSignal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import ArithmeticUnit, registry
 
 __all__ = ["build_constant_unit", "build_unit", "units_as_modules"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import Area, ArithmeticUnit
+from tg2hdl_ir import Area, ArithmeticUnit, DType
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component

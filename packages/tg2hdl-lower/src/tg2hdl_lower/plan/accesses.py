@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from amaranth import Signal
 from amaranth.hdl import Value
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node, present

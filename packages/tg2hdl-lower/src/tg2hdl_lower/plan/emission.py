@@ -9,7 +9,7 @@ from amaranth import Module, Shape, Signal
 from amaranth.hdl import Value
 from amaranth.lib.memory import Memory
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_lower.plan.placement import Placement
 
 __all__ = ["ArithResult", "CounterSignals", "Emission", "PlacedNode"]

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError, IROp, IRValue, IRVariable, LoopIR
 from tg2hdl_ir.golden.kernel import scalar
-from tg2hdl_ir.nodes import IROp, IRValue, IRVariable, LoopIR
 from tg2hdl_lower.plan.node import Node
 
 __all__ = ["LeafPlan", "NodeGraph", "bound_value", "leaf_steps", "loop_steps", "variables_of"]

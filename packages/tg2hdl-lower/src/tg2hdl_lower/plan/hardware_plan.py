@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import KernelIR, LoopIR
+from tg2hdl_ir import DType, KernelIR, LoopIR
 from tg2hdl_ir.records import OPTIONAL
 from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.memory.layout import Layout

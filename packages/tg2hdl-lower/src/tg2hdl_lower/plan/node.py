@@ -8,8 +8,8 @@ from typing import ClassVar
 from amaranth import Shape
 from amaranth.hdl import Value
 
-from tg2hdl_ir.analysis.ranges import Interval, bits_for
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType, Interval
+from tg2hdl_ir.analysis.ranges import bits_for
 from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from amaranth.hdl import Value
 
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import ArithmeticUnit, OpLowering, registry
 from tg2hdl_lower.ops.multiplication import Multiplier
 from tg2hdl_lower.ops.unit_component import build_constant_unit, build_unit
 from tg2hdl_lower.plan.emission import Emission

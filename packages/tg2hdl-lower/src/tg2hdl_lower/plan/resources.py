@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
+from tg2hdl_ir import ArithmeticUnit
 from tg2hdl_lower.ops.multiplication import Multiplier
 
 __all__ = [

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from amaranth.hdl import Const, Value
 
-from tg2hdl_ir.analysis.affine import Affine
-from tg2hdl_ir.nodes import IRVariable
+from tg2hdl_ir import Affine, IRVariable
 from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules

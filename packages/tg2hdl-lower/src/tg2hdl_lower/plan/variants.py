@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from tg2hdl_ir.nodes import LoopIR
+from tg2hdl_ir import LoopIR
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import Op

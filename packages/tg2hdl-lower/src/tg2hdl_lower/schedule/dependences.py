@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tg2hdl_ir import IRCounter, RangeAnalysis
 from tg2hdl_ir.analysis.axes import is_injective
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.nodes import IRCounter
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.hardware_plan import PortRegisters

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tg2hdl_ir.errors import BudgetError
+from tg2hdl_ir import BudgetError
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Store

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import DType, UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, TensorNode
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase
 from tg2hdl_quant.graph.values import IntegerValue, code_type, compact, integer_type, move_array, of_rank

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError, UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, Quantizer, TensorGraph, TensorNode
 from tg2hdl_quant.graph.builder import IntegerBuilder, weighted_bounds
 from tg2hdl_quant.graph.float_part import FloatPart

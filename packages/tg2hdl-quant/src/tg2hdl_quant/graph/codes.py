@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph
 from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
 from tg2hdl_ir.tensors.roundings import code_sum

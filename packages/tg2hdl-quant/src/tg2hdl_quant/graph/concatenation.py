@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, TensorGraph, TensorNode
 
 __all__ = ["split_concatenations"]

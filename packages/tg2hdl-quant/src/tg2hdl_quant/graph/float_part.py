@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import DType, UnsupportedError, registry
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph
 from tg2hdl_quant.graph.values import IntegerSum, IntegerValue
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.plugins.descriptors import RoundingDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import RoundingDef, registry
 from tg2hdl_ir.tensors import Quantizer
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase
 from tg2hdl_quant.graph.builder import IntegerBuilder

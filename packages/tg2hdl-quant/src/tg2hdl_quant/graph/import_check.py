@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import ValidationError
+from tg2hdl_ir import DType, ValidationError
 from tg2hdl_ir.tensors import Quantizer, TensorGraph, TensorNode, evaluate_nodes
 from tg2hdl_quant.graph.builder import Bounds
 from tg2hdl_quant.graph.observed import below, constants, evaluated

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.tensors import GraphBuilder, TensorGraph
 from tg2hdl_quant.graph.values import IntegerValue
 

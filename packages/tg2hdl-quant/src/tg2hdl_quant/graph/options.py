@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, registry
 
 __all__ = ["ACTIVATIONS", "REQUANTIZATIONS", "QuantizeOptions"]
 

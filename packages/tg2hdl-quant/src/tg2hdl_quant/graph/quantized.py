@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError, UnsupportedError
 from tg2hdl_ir.tensors import LayerKernel, TensorGraph, evaluate_graph
 from tg2hdl_quant.graph.calibrated import Lowering
 from tg2hdl_quant.graph.concatenation import split_concatenations

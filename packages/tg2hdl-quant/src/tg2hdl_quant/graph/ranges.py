@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import QuantizerDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, QuantizerDef, registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
 
 __all__ = ["Observed", "calibration_method", "means", "observe", "registered_method"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph, evaluate_nodes
 from tg2hdl_quant.graph.lowered import Lowered, quantize_border
 from tg2hdl_quant.graph.options import QuantizeOptions

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.plugins.descriptors import RoundingDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import DType, RoundingDef, UnsupportedError, registry
 from tg2hdl_ir.tensors.roundings import half_away_shift, high_product, multipliers
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.options import QuantizeOptions

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, registry
 from tg2hdl_ir.tensors import ELEMENTWISE
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, registered_method

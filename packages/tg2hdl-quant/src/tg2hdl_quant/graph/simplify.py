@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_ir.tensors import GraphBuilder, TensorGraph, TensorNode, evaluate_nodes
 
 __all__ = ["contraction_operands", "prune", "simplify"]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.simplify import contraction_operands

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
 from tg2hdl_quant.graph.builder import Bounds, IntegerBuilder, weighted_bounds
 from tg2hdl_quant.graph.functions import find_function

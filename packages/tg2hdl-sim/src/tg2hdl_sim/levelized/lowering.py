@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_sim.amaranth_internals import nir
 from tg2hdl_sim.levelized.builder import Builder
 from tg2hdl_sim.levelized.cuts import Segments, find_segments, runs

@@ -19,8 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tg2hdl_ir.errors import InputError, SimulationError, Tg2hdlError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
+from tg2hdl_ir import InputError, SimulationError, SimulatorDef, Tg2hdlError, UnsupportedError, resolve
 from tg2hdl_sim.amaranth_engine import open_amaranth
 from tg2hdl_sim.model import SimulationModel
 from tg2hdl_sim.simulation import Simulation

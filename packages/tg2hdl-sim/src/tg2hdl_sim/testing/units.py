@@ -19,8 +19,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
+from tg2hdl_ir import ArithmeticUnit, DType, OpLowering, resolve
 from tg2hdl_sim.engines import open_simulation
 from tg2hdl_sim.model import SimulationModel
 

@@ -16,9 +16,8 @@ from typing import Any
 from amaranth import Elaboratable, Module
 from amaranth.lib import io
 
+from tg2hdl_ir import BoardDef, InputError, TargetDef, resolve
 from tg2hdl_ir.content_cache import ContentCache, content_key
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import BoardDef, TargetDef, resolve
 from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
 from tg2hdl_synth.boards.memory_pins import check_memory, connect_memory

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tg2hdl_ir.errors import InputError, PluginError, Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import BoardDef, resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import BoardDef, InputError, PluginError, Tg2hdlError, registry, resolve
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.parts import part_named
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tg2hdl_ir import InputError, ToolMissingError, registry
 from tg2hdl_ir.cache_folder import tool_cache
-from tg2hdl_ir.errors import InputError, ToolMissingError
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.families import tools_of
 
 __all__ = ["check_tools", "tool_environment"]

@@ -7,8 +7,7 @@ from typing import Any
 from amaranth import Module
 from amaranth.lib import io
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import BoardDef
+from tg2hdl_ir import BoardDef, InputError
 from tg2hdl_top import Design, TopModule
 
 __all__ = ["check_memory", "connect_memory"]

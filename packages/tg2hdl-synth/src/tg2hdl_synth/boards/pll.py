@@ -9,7 +9,7 @@ from amaranth import Module, Signal
 from amaranth.hdl import ClockDomain
 from amaranth.lib.cdc import ResetSynchronizer
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_synth.families import Family, tools_of
 from tg2hdl_synth.families.answers import PllSettings
 

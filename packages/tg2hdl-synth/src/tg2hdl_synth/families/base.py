@@ -8,9 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tg2hdl_ir.errors import InputError, Tg2hdlError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, TargetDef, Tg2hdlError, ToolMissingError, registry
 from tg2hdl_synth.families.answers import Estimate, PllSettings
 from tg2hdl_synth.netlist import KINDS, Netlist
 from tg2hdl_synth.place import PlaceAndRoute

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tg2hdl_ir.errors import CapacityError, InputError
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import CapacityError, InputError, registry
+from tg2hdl_lower import family_named
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.sequencer import sequencer_named
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tg2hdl_ir.errors import CapacityError
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import CapacityError, ProgramIR
+from tg2hdl_lower import Alternative, Cost, Decision, family_named
+from tg2hdl_lower.decisions import decide
 from tg2hdl_lower.memory.array import RING
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.external.budget import larger_part

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_lower.memory.words import to_words
+from tg2hdl_ir import InputError
+from tg2hdl_lower import to_words
 from tg2hdl_top.design import Design
 from tg2hdl_top.external.plan import ExternalPlan
 

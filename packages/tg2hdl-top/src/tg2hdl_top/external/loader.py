@@ -9,8 +9,7 @@ from amaranth.hdl import Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.component import Component
-from tg2hdl_lower.memory.array import MemoryArray
+from tg2hdl_lower import Component, MemoryArray
 from tg2hdl_top.external.plan import ExternalPlan
 from tg2hdl_top.repeats.table import RunTable
 

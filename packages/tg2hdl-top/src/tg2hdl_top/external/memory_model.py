@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Self
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["ExternalMemory", "MemoryModel"]
 

@@ -14,12 +14,8 @@ from amaranth.hdl import Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower.component import Component
-from tg2hdl_lower.memory.host import HostBuffer
-from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_ir import DType, InputError, registry
+from tg2hdl_lower import Component, HostBuffer, Layout
 from tg2hdl_top.external.memory_model import ExternalMemory
 from tg2hdl_top.external.plan import ExternalPlan
 from tg2hdl_top.sequencer.base import Timeline

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tg2hdl_ir.errors import CapacityError
-from tg2hdl_lower.memory.array import RING, MemoryArray
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_ir import CapacityError
+from tg2hdl_lower import MemoryArray, MemoryPlan
+from tg2hdl_lower.memory.array import RING
 from tg2hdl_top.external.memory_model import ExternalMemory
 from tg2hdl_top.external.tiles import ROLE
 

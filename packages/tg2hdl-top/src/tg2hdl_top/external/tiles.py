@@ -8,13 +8,11 @@ from itertools import count
 
 import numpy as np
 
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IRVariable, KernelIR
+from tg2hdl_ir import IRVariable, KernelCall, KernelIR, ProgramBuffer, ProgramIR, UnsupportedError
 from tg2hdl_ir.passes.common_kernels import with_common_kernels
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.slice_axis import SliceableAxis, slice_axis, sliceable_axes
 from tg2hdl_ir.pipeline import canonicalize
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats import Repeats, find_repeats
 

@@ -8,7 +8,7 @@ from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.base import HostPort
 from tg2hdl_top.ports.map_driver import BusDriver
 from tg2hdl_top.ports.register_file import RegisterFile

@@ -13,9 +13,8 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError, SimulationError
-from tg2hdl_lower.memory.host import HostBuffer, HostShape, variables_signature
-from tg2hdl_lower.memory.words import from_words, to_words
+from tg2hdl_ir import InputError, SimulationError
+from tg2hdl_lower import HostBuffer, HostShape, from_words, to_words, variables_signature
 from tg2hdl_top.ports.axi_stream_rows import follow_rows, send_rows, take_rows
 from tg2hdl_top.ports.base import HostDriver, HostPort
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter

@@ -7,7 +7,7 @@ from typing import Any
 
 from amaranth import Module, Signal
 
-from tg2hdl_lower.memory.host import HostBuffer
+from tg2hdl_lower import HostBuffer
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
 
 __all__ = ["follow_rows", "send_rows", "take_rows"]

@@ -11,10 +11,8 @@ import numpy.typing as npt
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower.component import Component
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_ir import InputError, UnsupportedError, registry
+from tg2hdl_lower import Component, HostShape
 from tg2hdl_top.register_map import RegisterMap
 
 __all__ = [

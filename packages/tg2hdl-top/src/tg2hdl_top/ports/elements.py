@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.memory.host import HostBuffer
+from tg2hdl_lower import HostBuffer
 from tg2hdl_top.ports.element_walk import ElementWalk
 
 __all__ = ["ElementReader", "ElementWriter"]

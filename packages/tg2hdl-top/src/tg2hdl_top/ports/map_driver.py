@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_lower.memory.host import HostShape
-from tg2hdl_lower.memory.words import from_words, to_words
+from tg2hdl_ir import SimulationError
+from tg2hdl_lower import HostShape, from_words, to_words
 from tg2hdl_top.ports.base import HostDriver
 from tg2hdl_top.register_map import AccessCode, AddressWindow, RegisterMap
 

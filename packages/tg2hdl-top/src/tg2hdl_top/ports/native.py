@@ -10,7 +10,7 @@ import numpy.typing as npt
 from amaranth import Module
 from amaranth.lib import wiring
 
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.base import HostDriver, HostPort
 
 __all__ = ["NativeDriver", "NativePort"]

@@ -6,7 +6,7 @@ from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.packets import (
     CHECK,
     HEADER,

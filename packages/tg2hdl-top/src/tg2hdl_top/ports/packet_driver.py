@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_ir import SimulationError
+from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.map_driver import MapDriver
 from tg2hdl_top.ports.packets import END, ESC, ESC_END, ESC_ESC, OP_READ, OP_SYNC, OP_WRITE
 

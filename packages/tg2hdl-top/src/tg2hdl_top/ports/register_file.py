@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.memory.host import HostLoop, HostShape
+from tg2hdl_lower import HostLoop, HostShape
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
 from tg2hdl_top.ports.held_word import HeldWord, spread
 from tg2hdl_top.ports.run_state import RunState

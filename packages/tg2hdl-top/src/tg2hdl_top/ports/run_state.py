@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth import Cat, Const, Module, Signal, Value
 
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower import HostShape
 from tg2hdl_top.register_map import AccessCode
 
 __all__ = ["RunState"]

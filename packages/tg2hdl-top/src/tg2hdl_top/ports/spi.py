@@ -8,8 +8,8 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_ir import SimulationError
+from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.base import HostPort
 from tg2hdl_top.ports.packet_bridge import PacketBridge
 from tg2hdl_top.ports.packet_driver import PacketDriver

@@ -6,7 +6,7 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.base import HostPort
 from tg2hdl_top.ports.packet_bridge import PacketBridge
 from tg2hdl_top.ports.packet_driver import PacketDriver

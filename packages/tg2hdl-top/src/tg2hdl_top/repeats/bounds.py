@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRBufLoad, IRConst, IROp, IRValue, IRVariable, KernelIR
+from tg2hdl_ir import DType, IRBufLoad, IRConst, IROp, IRValue, IRVariable, KernelIR, RangeAnalysis
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.passes.rewrite import Rewriter

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from amaranth import Module
 from amaranth.hdl import Const, Value
 
-from tg2hdl_lower import KernelCore
+from tg2hdl_lower import KernelCore, MemoryPlan, Slot
 from tg2hdl_lower.emit.connect_memory import HostAccess, Selection, connect_memory
-from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.design import Design
 from tg2hdl_top.repeats.table import Column, RunTable, run_columns
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from tg2hdl_ir import DType, KernelIR, ProgramIR
 from tg2hdl_ir.analysis.ranges import bits_for
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.common_kernels import bind_values
 from tg2hdl_ir.passes.instrument import ir_pass
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.memory.array import union_of_roles
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.element_types import element_types

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, KernelIR
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir import IRBufLoad, IRBufStore, KernelCall, KernelIR, ProgramIR
 from tg2hdl_lower.memory.use import MemoryRole
 
 __all__ = ["BufferGroups", "buffer_groups", "runs_of", "unsuited_kernels"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import ProgramIR
 
 __all__ = ["followers_of"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType, ProgramIR
 from tg2hdl_ir.passes.instrument import ir_pass
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.repeats.groups import BufferGroups
 from tg2hdl_top.repeats.pairs import followers_of
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import InputError, KernelIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.variants import have_one_shape
 from tg2hdl_top.design_program import plan_arrays, plan_memories

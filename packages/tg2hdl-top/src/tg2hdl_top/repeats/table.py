@@ -10,11 +10,8 @@ from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from tg2hdl_ir.program import KernelCall
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.component import Component
-from tg2hdl_lower.memory.array import MemoryArray
-from tg2hdl_lower.memory.plan import MemoryPlan, Slot
+from tg2hdl_ir import KernelCall
+from tg2hdl_lower import Component, HardwarePlan, MemoryArray, MemoryPlan, Slot
 
 __all__ = ["Column", "RunColumns", "RunTable", "run_columns"]
 

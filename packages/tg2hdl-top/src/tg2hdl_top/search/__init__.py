@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_lower.decisions import LARGEST_RATIO, Alternative, Cost, Decision, most_cycles
+from tg2hdl_lower import Alternative, Cost, Decision
+from tg2hdl_lower.decisions import LARGEST_RATIO, most_cycles
 
 __all__ = ["LARGEST_RATIO", "Alternative", "Cost", "Decision", "most_cycles"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError, ProgramIR
 from tg2hdl_ir.opt import Options, alone
 from tg2hdl_ir.pipeline import canonicalize
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.external.tiles import tilings, with_tiles
 from tg2hdl_top.memo import search_memo

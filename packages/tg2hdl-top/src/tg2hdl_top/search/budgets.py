@@ -11,12 +11,10 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 
-from tg2hdl_ir.analysis.ranges import Interval
-from tg2hdl_ir.errors import BudgetError, CapacityError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import BudgetError, CapacityError, Interval, KernelIR, ProgramIR
 from tg2hdl_ir.passes.pack_products import packing_axes
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower.decisions import Alternative, Trials
+from tg2hdl_lower import Alternative
+from tg2hdl_lower.decisions import Trials
 from tg2hdl_lower.lanes.candidates import executed_products, leaf_multiplications
 from tg2hdl_lower.memory.memories import element_ranges
 from tg2hdl_lower.plan.operations import DesignProduct

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, KernelIR, loads_used_by
+from tg2hdl_ir import IRConst, IROp, IRRegLoad, IRRegStore, KernelCall, KernelIR, ProgramIR, loads_used_by
 from tg2hdl_ir.passes.cut_kernel import cut_kernel, cut_places
 from tg2hdl_ir.passes.cut_products import cut_products, product_cuts
 from tg2hdl_ir.pipeline import canonicalize
-from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cycles
+from tg2hdl_lower import Alternative, Cost, Decision
+from tg2hdl_lower.decisions import decide, most_cycles
 from tg2hdl_lower.lanes.candidates import executed_products
 from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials
+from tg2hdl_ir import ProgramIR
+from tg2hdl_lower import Alternative, Cost, Decision, HardwarePlan
+from tg2hdl_lower.decisions import Trials
 from tg2hdl_top.design_program import plan_arrays, plan_memories, sharing_of
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats import Repeats

@@ -6,10 +6,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import KernelCall, KernelIR, ProgramBuffer, ProgramIR
 from tg2hdl_ir.passes.instrument import applied
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
-from tg2hdl_lower.decisions import Decision
+from tg2hdl_lower import Decision
 
 __all__ = ["Decide", "Form", "KernelChoice", "called", "rewritten"]
 

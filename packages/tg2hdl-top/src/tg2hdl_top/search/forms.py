@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from tg2hdl_ir import KernelCall, KernelIR, ProgramBuffer, ProgramIR
 from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.pipeline import canonicalize, rewrites
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_lower import Alternative, Cost
 from tg2hdl_lower.dataflow.binding import recurrence_latency
-from tg2hdl_lower.decisions import Alternative, Cost, decide
+from tg2hdl_lower.decisions import decide
 from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.cuts import with_cut_kernels

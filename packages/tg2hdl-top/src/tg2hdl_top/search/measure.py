@@ -9,11 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from tg2hdl_ir.errors import BudgetError
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Cost
+from tg2hdl_ir import BudgetError, ProgramIR, registry
+from tg2hdl_lower import Cost, HardwarePlan
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_lower.plan.resources import pools
 from tg2hdl_top.area import estimated_luts

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir import CapacityError, ProgramIR
 from tg2hdl_ir.passes.common_kernels import with_bound_values, with_common_kernels
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.pipeline import rewrites
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, decide, most_cycles
+from tg2hdl_lower import Alternative, Cost, Decision, HardwarePlan
+from tg2hdl_lower.decisions import Trials, decide, most_cycles
 from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import design_program, plan_memories, sharing_of
 from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_budget, too_large

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tg2hdl_ir import KernelCall, ProgramIR
 from tg2hdl_ir.passes.bias import start_at_bias
 from tg2hdl_ir.passes.partial_sums import LongSum, find_sum, split_sum
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_lower import Alternative, Cost, Decision
 from tg2hdl_lower.dataflow.binding import recurrence_latency
-from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide
+from tg2hdl_lower.decisions import decide
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.form import Form, KernelChoice, rewritten
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_lower.plan import HardwarePlan, LeafPlan
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.plan import LeafPlan
 from tg2hdl_lower.plan.accesses import Load, Replay, Store
 from tg2hdl_lower.plan.graph import bound_value, variables_of
 from tg2hdl_lower.plan.node import Node

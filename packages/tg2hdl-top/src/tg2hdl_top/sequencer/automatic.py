@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Alternative, Cost, decide, most_cycles
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower import Alternative, Cost, HardwarePlan, MemoryPlan
+from tg2hdl_lower.decisions import decide, most_cycles
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer, sequencer_named
 from tg2hdl_top.sequencer.followers import find_followers
 from tg2hdl_top.sequencer.overlap import OverlapSequencer

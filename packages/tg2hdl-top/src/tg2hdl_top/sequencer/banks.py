@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower import MemoryPlan
 from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes
 
 __all__ = ["least_banks", "why_one_run", "with_banks"]

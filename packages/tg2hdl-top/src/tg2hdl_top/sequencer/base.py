@@ -9,11 +9,8 @@ from typing import ClassVar
 
 from amaranth.lib.wiring import In, Member, Out
 
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.component import Component
-from tg2hdl_lower.decisions import Decision
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_ir import registry
+from tg2hdl_lower import Component, Decision, HardwarePlan, MemoryPlan
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
 
 __all__ = [

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 
-from tg2hdl_ir.errors import PluginError
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.memory.array import MemoryArray
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_ir import PluginError
+from tg2hdl_lower import HardwarePlan, MemoryArray, MemoryPlan
 from tg2hdl_top.sequencer.access_times import MOST_CASES, AccessTimes, cases_of
 from tg2hdl_top.sequencer.banks import least_banks
 from tg2hdl_top.sequencer.base import Timeline, sequencer_named

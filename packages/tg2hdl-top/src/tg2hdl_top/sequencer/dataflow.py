@@ -14,12 +14,8 @@ from amaranth import Cat, Module, Signal
 from amaranth.hdl import Value
 from amaranth.lib.wiring import Out
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Cost
-from tg2hdl_lower.families import family_named
-from tg2hdl_lower.memory.kind import kind_named
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_ir import FamilyDef
+from tg2hdl_lower import Cost, HardwarePlan, MemoryPlan, family_named, kind_named
 from tg2hdl_top.sequencer.access_times import AccessTimes
 from tg2hdl_top.sequencer.banks import why_one_run, with_banks
 from tg2hdl_top.sequencer.base import Arrangement, SequencerComponent

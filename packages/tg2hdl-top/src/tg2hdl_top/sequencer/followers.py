@@ -10,11 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.families import family_named
+from tg2hdl_lower import HardwarePlan, MemoryPlan, family_named, kind_named
 from tg2hdl_lower.memory.choose import with_ports
-from tg2hdl_lower.memory.kind import kind_named
-from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes, cases_of
 from tg2hdl_top.sequencer.offsets import least_distance, times_of
 from tg2hdl_top.sequencer.plan import Sharing

@@ -14,11 +14,9 @@ from itertools import accumulate, groupby, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir import KernelIR, UnsupportedError
 from tg2hdl_ir.analysis.rows import RowAccess, row_accesses
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower import HardwarePlan, MemoryPlan
 
 __all__ = ["HOST", "Ledger", "Steps", "known_accesses", "read_range", "row_ledgers"]
 

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef
-from tg2hdl_lower import HardwarePlan
+from tg2hdl_ir import FamilyDef
+from tg2hdl_lower import HardwarePlan, MemoryPlan, Slot, kind_named
 from tg2hdl_lower.memory.choose import with_ports
-from tg2hdl_lower.memory.kind import kind_named
-from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.sequencer.access_times import (
     NEVER,
     AccessTimes,

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Alternative, Cost, Trials
+from tg2hdl_lower import Alternative, Cost, HardwarePlan
+from tg2hdl_lower.decisions import Trials
 
 __all__ = ["best_orders"]
 

@@ -8,10 +8,7 @@ from itertools import combinations
 from amaranth import Module, Signal
 from amaranth.hdl import Value
 
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.decisions import Cost
-from tg2hdl_lower.families import family_named
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower import Cost, HardwarePlan, MemoryPlan, family_named
 from tg2hdl_lower.plan.resources import PRODUCTS
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline

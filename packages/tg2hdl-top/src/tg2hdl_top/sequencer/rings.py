@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_ir import FamilyDef
+from tg2hdl_lower import MemoryPlan, kind_named
 from tg2hdl_lower.memory.choose import with_ring
-from tg2hdl_lower.memory.kind import kind_named
-from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 
 __all__ = ["ROUNDS", "KernelPair", "holds", "with_rings"]

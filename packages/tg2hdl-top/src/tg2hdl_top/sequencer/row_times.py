@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, repeat
 
-from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir import CapacityError
 from tg2hdl_top.sequencer.ledgers import HOST, Ledger, Steps
 
 __all__ = ["RowTimes", "row_times"]

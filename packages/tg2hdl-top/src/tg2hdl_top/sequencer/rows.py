@@ -11,9 +11,8 @@ from amaranth import Module, Mux, Signal
 from amaranth.hdl import Value
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_ir import UnsupportedError
+from tg2hdl_lower import HardwarePlan, MemoryPlan
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline
 from tg2hdl_top.sequencer.ledgers import HOST, Ledger, Steps, row_ledgers
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing

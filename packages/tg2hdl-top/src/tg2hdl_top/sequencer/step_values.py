@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.analysis.affine import Affine
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRCounter, LoopIR
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower.plan import HardwarePlan, LeafPlan
+from tg2hdl_ir import Affine, DType, IRCounter, LoopIR, registry
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.plan import LeafPlan
 from tg2hdl_lower.plan.graph import bound_value, loop_steps
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import ConstantProduct, Operation

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.golden.program import CallRun, evaluate_program, initial_contents, run_calls
+from tg2hdl_ir import DType, KernelCall, ProgramIR, Tg2hdlError, evaluate_program
+from tg2hdl_ir.golden.program import CallRun, initial_contents, run_calls
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.pipeline import rewrite_program
-from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 
 __all__ = ["Difference", "Rule", "WrongResult", "difference"]
 

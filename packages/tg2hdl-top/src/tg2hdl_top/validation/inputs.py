@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    DType,
     IRBufLoad,
     IRBufStore,
     IROp,
@@ -17,9 +17,10 @@ from tg2hdl_ir.nodes import (
     IRRegStore,
     IRValue,
     KernelIR,
+    ProgramBuffer,
+    ProgramIR,
     operands,
 )
-from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 
 __all__ = ["KINDS", "index_buffers", "telling_array", "telling_inputs", "variable_values", "whole_numbers"]
 

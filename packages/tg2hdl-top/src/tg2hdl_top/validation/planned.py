@@ -11,11 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import KernelIR, ProgramIR, Tg2hdlError
 from tg2hdl_ir.golden.kernel import KernelTrace, TooMuchWork
 from tg2hdl_ir.golden.program import CallRun, initial_contents, run_calls
-from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tg2hdl_ir.errors import Tg2hdlError, ValidationError
+from tg2hdl_ir import ProgramIR, Tg2hdlError, ValidationError, format_kernel, format_program, registry
 from tg2hdl_ir.files import npz_bytes, write_files
 from tg2hdl_ir.passes.instrument import watch_passes
 from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.plugins.loader import BUILT_IN
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.printer import format_kernel, format_program
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import WrongResult
 from tg2hdl_top.validation.rewrites import OutOfTime, RewriteCheck

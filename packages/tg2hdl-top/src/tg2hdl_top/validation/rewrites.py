@@ -10,14 +10,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import KernelIR, ProgramIR, Tg2hdlError, registry, verify
 from tg2hdl_ir.golden.kernel import TooMuchWork
 from tg2hdl_ir.golden.program import run_calls
-from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.instrument import Rewritten
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_ir.verifier import verify
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference
 from tg2hdl_top.validation.inputs import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    AffineAnalysis,
     IRBufLoad,
     IRBufStore,
     IRConst,

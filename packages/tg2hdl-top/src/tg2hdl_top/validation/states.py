@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir import IRConst, IROp, KernelIR, LoopIR, RangeAnalysis, operands, values_below
 from tg2hdl_ir.golden.kernel import KernelTrace, evaluate_within, parallel_axes
-from tg2hdl_ir.nodes import IRConst, IROp, KernelIR, LoopIR, operands, values_below
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule
 from tg2hdl_top.validation.inputs import whole_numbers

@@ -10,11 +10,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir.errors import ValidationError
+from tg2hdl_ir import ProgramIR, ValidationError, registry
 from tg2hdl_ir.passes.instrument import watch_passes
 from tg2hdl_ir.pipeline import rewrite_program
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.check import compared

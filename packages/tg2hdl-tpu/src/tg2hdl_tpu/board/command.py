@@ -12,9 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_lower.memory.host import HostBuffer, HostShape
-from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_ir import DType
+from tg2hdl_lower import HostBuffer, HostShape, Layout
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.page import isa_facts
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tg2hdl_host import Device, connect
 from tg2hdl_host.description import read_files
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_ir.turns import in_turn
 from tg2hdl_tpu.board.command import HEADER, INSTRUCTION_WORDS, LIMIT, REPLY
 from tg2hdl_tpu.bundle import Bundle

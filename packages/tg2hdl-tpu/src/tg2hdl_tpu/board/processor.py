@@ -8,7 +8,7 @@ from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
-from tg2hdl_lower.component import Component
+from tg2hdl_lower import Component
 from tg2hdl_top.ports import PortPlan, build_port
 from tg2hdl_tpu.board.command import HEADER, INSTRUCTION_WORDS, LIMIT, PAYLOAD, REPLY, host_shape
 from tg2hdl_tpu.config import Config

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.code import Code, CodeBlock, DeviceProgram, Label, Line, RowPlace, Rows
 from tg2hdl_tpu.device.schedule import scheduled

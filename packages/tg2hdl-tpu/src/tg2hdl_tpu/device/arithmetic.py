@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IRConst, IROp
+from tg2hdl_ir import DType, IRConst, IROp, UnsupportedError
 from tg2hdl_tpu.device.emitter import Emitter, LaneConstant, Value
 from tg2hdl_tpu.device.half import (
     brain_from_integer,

@@ -10,8 +10,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_ir.analysis.affine import Affine
-from tg2hdl_ir.nodes import IRCounter
+from tg2hdl_ir import Affine, IRCounter
 
 __all__ = ["AxisLayout", "Digit", "dense", "lay_out", "spread"]
 

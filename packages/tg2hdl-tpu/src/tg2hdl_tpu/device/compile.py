@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import KernelIR, UnsupportedError
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.addresses import assemble_code
 from tg2hdl_tpu.device.arithmetic import STORED

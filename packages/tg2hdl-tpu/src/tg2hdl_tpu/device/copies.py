@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import product as combinations
 from math import prod
 
-from tg2hdl_ir import verify
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    Affine,
+    AffineAnalysis,
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -23,6 +23,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     const_int,
     is_const,
+    verify,
 )
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_tpu.config import Config

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, IRValue
+from tg2hdl_ir import DType, IRConst, IROp, IRRegLoad, IRRegStore, IRValue
 from tg2hdl_tpu.device.arithmetic import simple_operation
 from tg2hdl_tpu.isa import REDUCE
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.nodes import IRCounter
+from tg2hdl_ir import IRCounter
 from tg2hdl_tpu.device.arithmetic import constant, wrapped
 from tg2hdl_tpu.device.axes import AxisLayout, dense, spread
 from tg2hdl_tpu.device.code import RowPlace, Rows

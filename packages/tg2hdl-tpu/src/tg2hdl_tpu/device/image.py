@@ -10,7 +10,7 @@ from threading import RLock
 
 import numpy as np
 
-from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir import CapacityError
 from tg2hdl_ir.turns import in_turn
 
 __all__ = ["GUARD", "LANES", "ROWS", "ROW_BYTES", "Image", "image"]

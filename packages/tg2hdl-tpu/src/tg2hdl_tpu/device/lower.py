@@ -8,11 +8,10 @@ from dataclasses import replace
 from itertools import accumulate
 from operator import mul
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.golden.kernel import scalar
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    Affine,
+    AffineAnalysis,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -26,8 +25,10 @@ from tg2hdl_ir.nodes import (
     IRVariable,
     KernelIR,
     LoopIR,
+    UnsupportedError,
     operands,
 )
+from tg2hdl_ir.golden.kernel import scalar
 from tg2hdl_tpu.device.arithmetic import constant, operation
 from tg2hdl_tpu.device.code import Line, RowPlace
 from tg2hdl_tpu.device.emitter import Emitter, LaneConstant, Value, Vector

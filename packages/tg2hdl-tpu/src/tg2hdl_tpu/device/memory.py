@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
 from tg2hdl_tpu.device.code import Label, RowPlace, Rows
 from tg2hdl_tpu.device.emitter import (

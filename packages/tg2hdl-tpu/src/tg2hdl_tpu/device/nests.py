@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     IRBufLoad,
     IRBufStore,
     IRConst,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import BufferMeta, IRCounter, IRValue, KernelIR
+from tg2hdl_ir import BufferMeta, DType, IRCounter, IRValue, KernelIR
 from tg2hdl_tpu.device.copies import FLAT, GATHERED, Copies, Factors, Matrix, address_of, padded, strides, up
 from tg2hdl_tpu.device.shuffle import LARGEST, Shuffle
 from tg2hdl_tpu.device.sums import SumOfProducts

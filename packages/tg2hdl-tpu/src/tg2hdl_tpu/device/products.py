@@ -9,12 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from tg2hdl_ir import verify
-from tg2hdl_ir.analysis.affine import AffineAnalysis
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    AffineAnalysis,
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRCounter,
@@ -24,7 +22,9 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    RangeAnalysis,
     loads_used_by,
+    verify,
 )
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.copies import GATHERED

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
 from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
 from tg2hdl_tpu.device.code import RowPlace, Rows
 from tg2hdl_tpu.device.emitter import CROSSBAR, EXTERNAL, Emitter, LaneConstant, Value, Vector

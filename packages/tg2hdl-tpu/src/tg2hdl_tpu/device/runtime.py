@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir import parse_kernel
-from tg2hdl_ir.errors import CapacityError, SimulationError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import CapacityError, KernelIR, SimulationError, parse_kernel
 from tg2hdl_ir.turns import compiles
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config

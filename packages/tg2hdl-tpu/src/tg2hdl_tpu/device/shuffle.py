@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden.kernel import evaluate
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, KernelIR, is_const
+from tg2hdl_ir import DType, IRBufLoad, IRBufStore, KernelIR, evaluate, is_const
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.code import RowPlace, Rows
 from tg2hdl_tpu.device.emitter import CROSSBAR, Emitter

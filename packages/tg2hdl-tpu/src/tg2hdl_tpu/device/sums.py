@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    DType,
     IRBufLoad,
     IRBufStore,
     IRCounter,

@@ -9,9 +9,17 @@ from math import gcd, prod
 
 import numpy as np
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRValue, IRVariable, KernelIR
+from tg2hdl_ir import (
+    Affine,
+    AffineAnalysis,
+    DType,
+    IRBufLoad,
+    IRBufStore,
+    IRCounter,
+    IRValue,
+    IRVariable,
+    KernelIR,
+)
 from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
 from tg2hdl_tpu.device.axes import AxisLayout, dense, spread
 from tg2hdl_tpu.device.code import Line, RowPlace, Rows

@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRItem, IRRegLoad, IRRegStore, LoopIR
+from tg2hdl_ir import (
+    Affine,
+    AffineAnalysis,
+    IRBufLoad,
+    IRBufStore,
+    IRCounter,
+    IRItem,
+    IRRegLoad,
+    IRRegStore,
+    LoopIR,
+)
 
 __all__ = ["Grid", "parallel_nest"]
 

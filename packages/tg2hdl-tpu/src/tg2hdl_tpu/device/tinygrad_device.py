@@ -8,9 +8,9 @@ from typing import Any
 from tinygrad.dtype import DType as TinygradDType
 from tinygrad.dtype import dtypes
 
+from tg2hdl_backend import uops_to_kernel_ir
 from tg2hdl_backend.tinygrad_adapter.host_device import HostDevice, HostMemory, HostProgram, shows_kernels
 from tg2hdl_backend.tinygrad_adapter.renderer import SequentialCompiler, SequentialRenderer
-from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
 from tg2hdl_tpu.device.image import image
 from tg2hdl_tpu.device.options import TinytpuOptions
 from tg2hdl_tpu.device.runtime import LoadedKernel

@@ -13,7 +13,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import MemoryData
 from amaranth.lib.wiring import In, Out, connect
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
 from tg2hdl_tpu.hardware.chip import RowMemory

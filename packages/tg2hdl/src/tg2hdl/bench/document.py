@@ -10,7 +10,7 @@ from typing import Any
 
 from tg2hdl.bench.suite import BenchRow, versions
 from tg2hdl.bench.table import markdown
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.files import write_files
 
 __all__ = ["merge_document", "write_results"]

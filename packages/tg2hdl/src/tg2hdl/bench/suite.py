@@ -19,7 +19,7 @@ from tg2hdl.accelerator import Accelerator
 from tg2hdl.bench.workload import BenchCase, Peer, Workload
 from tg2hdl.bits import same_bits
 from tg2hdl.compile_model import compile_model_to_hardware
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir import InputError, Tg2hdlError
 from tg2hdl_top import CompileOptions
 
 __all__ = ["BenchRow", "load_workloads", "measure", "versions"]

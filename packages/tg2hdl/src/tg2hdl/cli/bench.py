@@ -14,7 +14,7 @@ from tg2hdl.cli.common import stage
 from tg2hdl.cli.families import ENGINE, FAMILY, PART, part_for
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.cli.table import Table
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 
 __all__ = ["bench"]
 

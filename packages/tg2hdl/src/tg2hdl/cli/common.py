@@ -21,8 +21,7 @@ from tg2hdl.loaded_model import compile_options
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl.progress import step
 from tg2hdl_backend.arguments import MissingSizes
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, registry
 from tg2hdl_lower.decisions import PREFERENCES
 from tg2hdl_top import CompileOptions
 from tg2hdl_top.options import VALIDATIONS

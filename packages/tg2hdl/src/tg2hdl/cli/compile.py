@@ -26,7 +26,7 @@ from tg2hdl.cli.passes import watched_passes, with_pass_options
 from tg2hdl.model_tensor import ModelTensor
 from tg2hdl.results import labels_of
 from tg2hdl.testbench import check_testbenches, write_testbenches
-from tg2hdl_ir.errors import CapacityError, ToolMissingError
+from tg2hdl_ir import CapacityError, ToolMissingError
 from tg2hdl_ir.files import write_files
 from tg2hdl_top.ports import PortPlan
 

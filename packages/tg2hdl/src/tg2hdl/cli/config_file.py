@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir import InputError, Tg2hdlError
 
 __all__ = ["NAME", "SHARED", "find_config", "read_config", "settings_of"]
 

@@ -17,7 +17,7 @@ from tg2hdl.cli.table import Table
 from tg2hdl.demo import DEMO_IMAGES, DEMO_MODELS, DemoModel, DemoResult, load_demo, run_images, write_files
 from tg2hdl.demo_device import DeviceResult, run_on_device
 from tg2hdl_host import HostError, connect
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 from tg2hdl_top import CompileOptions, Loop
 
 __all__ = ["demo"]

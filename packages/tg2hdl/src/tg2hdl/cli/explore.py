@@ -22,7 +22,7 @@ from tg2hdl.loaded_model import load_model
 from tg2hdl.quantization import first_samples
 from tg2hdl.report.exploration import exploration_page
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
-from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir import InputError, ToolMissingError
 
 __all__ = ["explore"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from tg2hdl_ir.errors import InputError, unknown_name
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, registry
+from tg2hdl_ir.errors import unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,7 +18,7 @@ from tg2hdl_backend import example_values
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_host import UnfitInputError
 from tg2hdl_host.arrays import read_numpy
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["in_order", "load_set", "read_arrays", "read_file", "run_inputs", "with_input_options"]
 

@@ -10,9 +10,8 @@ import click
 import tg2hdl_top.search.alone  # noqa: F401  enters the rewrites of programs in the table
 from tg2hdl.cli.families import complete_file
 from tg2hdl.cli.output import with_json, write_json
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError, registry
 from tg2hdl_ir.opt import PARAMETERS, rewrite_text
-from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["ir_opt"]
 

@@ -11,7 +11,7 @@ from tg2hdl.cli.families import completes
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl_host import HostError, SerialTransport
 from tg2hdl_host.loopback import check_loopback
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 
 __all__ = ["loopback"]
 

@@ -19,9 +19,8 @@ from tg2hdl.cli.config_file import find_config, read_config, settings_of
 from tg2hdl.cli.interrupts import interrupts_reach_the_command, stop_quietly
 from tg2hdl.cli.output import asks_for_json, error_json
 from tg2hdl.cli.verbosity import with_verbosity
-from tg2hdl_ir.errors import PluginError, Tg2hdlError
+from tg2hdl_ir import PluginError, Tg2hdlError, registry
 from tg2hdl_ir.limits import little_memory, refuse_little_memory, system_error
-from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["CommandGroup", "cli", "main"]
 

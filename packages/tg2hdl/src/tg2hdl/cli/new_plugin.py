@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.files import write_files
 
 __all__ = ["NEXT_STEPS", "new_plugin"]

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import click
 from rich.console import Console
 
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir import InputError, Tg2hdlError
 from tg2hdl_ir.files import write_file
 
 __all__ = [

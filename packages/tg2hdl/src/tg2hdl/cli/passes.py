@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir import KernelIR, ProgramIR
 from tg2hdl_ir.passes.instrument import (
     PassWatcher,
     Rewritten,
@@ -17,7 +17,6 @@ from tg2hdl_ir.passes.instrument import (
     watch_passes,
 )
 from tg2hdl_ir.pipeline import ChangeLog, pass_names
-from tg2hdl_ir.program import ProgramIR
 
 __all__ = ["watched_passes", "with_pass_options"]
 

@@ -10,9 +10,8 @@ from rich.console import Console
 from tg2hdl.cli.new_plugin import new_plugin
 from tg2hdl.cli.output import with_json, write_json
 from tg2hdl.cli.table import Table
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError, registry
 from tg2hdl_ir.plugins.catalog import KINDS
-from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["plugins"]
 

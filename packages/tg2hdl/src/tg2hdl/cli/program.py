@@ -12,9 +12,7 @@ import click
 from tg2hdl.cli.output import with_json, write_json
 from tg2hdl_host import HostError
 from tg2hdl_host.description import read_files
-from tg2hdl_ir.errors import InputError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import BoardDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import BoardDef, InputError, ToolMissingError, registry
 
 __all__ = ["program"]
 

@@ -18,10 +18,8 @@ from tg2hdl.model_file import ModelFile
 from tg2hdl.quantization import first_samples, quantize
 from tg2hdl.width_search import WidthSearch, search_widths
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import FrontEndDef, InputError, registry
 from tg2hdl_ir.files import write_file
-from tg2hdl_ir.plugins.descriptors import FrontEndDef
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_quant.graph import ACTIVATIONS, REQUANTIZATIONS
 
 __all__ = ["quantize_command"]

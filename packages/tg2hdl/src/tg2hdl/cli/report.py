@@ -14,7 +14,7 @@ from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.report import build_report, gather_facts, read_facts
 from tg2hdl.report.sweep import PART as DEFAULT_PART
 from tg2hdl.trace import write_trace
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["report"]
 

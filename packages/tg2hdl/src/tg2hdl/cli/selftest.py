@@ -6,7 +6,7 @@ import click
 
 from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl_host import HostError, connect, selftest
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 
 __all__ = ["selftest_command"]
 

@@ -13,7 +13,7 @@ from tg2hdl.serve import serve_folder
 from tg2hdl_host import HostError, InferenceSession
 from tg2hdl_host.http_server import InferenceServer
 from tg2hdl_host.open_inference import ModelServer
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 __all__ = ["serve_command"]
 

@@ -31,7 +31,7 @@ from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.results import SimulationResult, labelled, labels_of
 from tg2hdl.set_simulation import simulate_set
 from tg2hdl_backend.agreement import Agreement
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_ir.files import new_folder, npz_bytes, write_file
 from tg2hdl_ir.workers import Workers
 

@@ -15,7 +15,7 @@ from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.random_inputs import random_inputs
 from tg2hdl.splitting import SplitModel, split
 from tg2hdl.splitting.cut import BALANCE
-from tg2hdl_ir.errors import SimulationError, ToolMissingError
+from tg2hdl_ir import SimulationError, ToolMissingError
 from tg2hdl_ir.files import write_files
 
 __all__ = ["split_command"]

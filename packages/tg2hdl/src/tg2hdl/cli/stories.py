@@ -23,7 +23,7 @@ from tg2hdl.language import (
 )
 from tg2hdl.language.teller import Teller, spoken, tokens_of
 from tg2hdl_host import HostError, connect
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 from tg2hdl_top import CompileOptions, Loop
 
 __all__ = ["stories"]

@@ -11,7 +11,7 @@ from tg2hdl.cli.families import PART, part_for
 from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.netlist_check import check_netlist
 from tg2hdl.random_inputs import random_inputs
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import Tg2hdlError
 from tg2hdl_ir.workers import Workers
 
 __all__ = ["synth"]

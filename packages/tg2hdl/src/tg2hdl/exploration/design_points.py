@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tg2hdl.exploration.figures import RESOURCES
 from tg2hdl.exploration.goals import GOALS, breaks
 from tg2hdl.exploration.points import Point, option_changes, shown
-from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir import CapacityError
 from tg2hdl_ir.files import write_file
 
 if TYPE_CHECKING:

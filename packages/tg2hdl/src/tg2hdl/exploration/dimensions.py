@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import ProgramIR, TargetDef
+from tg2hdl_lower import family_named
 from tg2hdl_top import CompileOptions
 
 __all__ = [

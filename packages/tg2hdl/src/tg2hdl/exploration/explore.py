@@ -22,9 +22,9 @@ from tg2hdl.exploration.variants import WidthVariant, quantized_variants, sample
 from tg2hdl.loaded_model import LoadedModel, compile_options, load_model
 from tg2hdl.progress import step
 from tg2hdl_backend import CapturedProgram
+from tg2hdl_ir import InputError
 from tg2hdl_ir.collection import rare_collection
 from tg2hdl_ir.content_cache import content_key
-from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.workers import Workers
 from tg2hdl_top import CompileOptions, compile_program
 from tg2hdl_top.validation.validate import validated

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tg2hdl_ir import BudgetError, CapacityError, ProgramIR, UnsupportedError
 from tg2hdl_ir.content_cache import content_key
-from tg2hdl_ir.errors import BudgetError, CapacityError, UnsupportedError
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower.families import family_named
+from tg2hdl_lower import family_named
 from tg2hdl_lower.plan.operations import UnitOp
-from tg2hdl_synth import part_named
-from tg2hdl_synth.fits import Fit, design_fits
+from tg2hdl_synth import Fit, design_fits, part_named
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.memory_blocks import memory_blocks

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 if TYPE_CHECKING:
     from tg2hdl.exploration.points import Point

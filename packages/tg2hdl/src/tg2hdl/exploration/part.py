@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, TargetDef, registry
+from tg2hdl_synth import part_named
 from tg2hdl_synth.boards.board_names import board_named
-from tg2hdl_synth.parts import known_parts, part_named
+from tg2hdl_synth.parts import known_parts
 
 __all__ = ["part_of"]
 

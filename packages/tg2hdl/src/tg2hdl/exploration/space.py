@@ -8,10 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tg2hdl.exploration.points import option_changes
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import InputError, ProgramIR, TargetDef, registry
 from tg2hdl_top import CompileOptions
 
 __all__ = ["Space", "space_of"]

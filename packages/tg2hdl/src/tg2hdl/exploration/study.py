@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tg2hdl.exploration.figures import Figures
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError, ProgramIR
 from tg2hdl_ir.files import write_file
 from tg2hdl_ir.installation import compiler_key, compiler_versions
-from tg2hdl_ir.program import ProgramIR
 
 __all__ = ["Study", "program_key"]
 

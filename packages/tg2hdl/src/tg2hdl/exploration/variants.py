@@ -17,7 +17,7 @@ from tg2hdl.loaded_model import load_model
 from tg2hdl.quantization import quantize, sample_arrays, samples_as_declared
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_backend import CapturedProgram, tensor_graph
-from tg2hdl_ir.errors import CapacityError, InputError
+from tg2hdl_ir import CapacityError, InputError
 from tg2hdl_ir.tensors import evaluate_graph
 from tg2hdl_quant.graph import QuantizationReport
 from tg2hdl_quant.graph.samples import checked_labels

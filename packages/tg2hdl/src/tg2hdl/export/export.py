@@ -23,9 +23,8 @@ from tg2hdl.testbench.links import LINKS
 from tg2hdl.testbench.register_bench import register_testbench
 from tg2hdl.testbench.vectors import PORTS, port_vectors
 from tg2hdl.testbench.verilog import verilog_testbench
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError, registry
 from tg2hdl_ir.files import write_files
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_top.ports import register_map_of
 from tg2hdl_top.register_map import RegisterMap
 

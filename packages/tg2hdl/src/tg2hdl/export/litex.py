@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tg2hdl.export.python_files import class_name, listed, sources
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 if TYPE_CHECKING:
     from tg2hdl.export.export import Export

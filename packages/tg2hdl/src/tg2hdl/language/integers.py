@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl.language.checkpoint import Checkpoint
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 
 __all__ = ["TOP", "IntegerDecoder", "IntegerLayer", "Rescaling", "quantized"]
 

@@ -17,8 +17,8 @@ from tg2hdl.language.decoder import DecodingStep
 from tg2hdl.language.integers import IntegerDecoder, quantized
 from tg2hdl.language.reference import calibrated_peaks
 from tg2hdl_backend.netlist_size import netlist_cells
-from tg2hdl_ir.errors import InputError
-from tg2hdl_sim.engines import estimate_engines
+from tg2hdl_ir import InputError
+from tg2hdl_sim import estimate_engines
 from tg2hdl_top import CompileOptions
 
 __all__ = ["Teller", "spoken", "tokens_of"]

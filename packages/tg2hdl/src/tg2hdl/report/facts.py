@@ -18,8 +18,8 @@ from tg2hdl.report.numbers import buffer_ranges
 from tg2hdl.report.utilization import heat, resources
 from tg2hdl.results import labels_of
 from tg2hdl_host import documents as docs
-from tg2hdl_ir.errors import InputError
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import InputError
+from tg2hdl_lower import family_named
 from tg2hdl_top.memory_blocks import memory_blocks
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tg2hdl.macs import issued_products
 from tg2hdl.results import KernelSummary
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.graph import leaf_steps

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tg2hdl_ir.nodes import LoopIR
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import LoopIR, ProgramIR
 
 __all__ = ["graph_of", "tensor_shapes"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tg2hdl.quantized_model import QuantizedModel
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import evaluate_program
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel

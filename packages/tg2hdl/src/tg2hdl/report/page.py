@@ -19,10 +19,8 @@ from tg2hdl.report.facts import gather_facts, read_facts
 from tg2hdl.report.kernel_page import kernel_pages
 from tg2hdl.report.sweep import PART, swept
 from tg2hdl.report.waveform import recorded_waves
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import ReportSection, Tg2hdlError, registry, resolve
 from tg2hdl_ir.files import write_files
-from tg2hdl_ir.plugins.descriptors import ReportSection, resolve
-from tg2hdl_ir.plugins.registry import registry
 
 if TYPE_CHECKING:
     import numpy as np

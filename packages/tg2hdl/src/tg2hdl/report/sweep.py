@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tg2hdl.exploration.figures import RESOURCES, Figures, PointChoice, PointPlanner
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir import ProgramIR
 from tg2hdl_top import CompileOptions
 
 if TYPE_CHECKING:

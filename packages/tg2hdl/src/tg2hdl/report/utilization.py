@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tg2hdl.macs import takes_multiplier
-from tg2hdl_ir.nodes import IRBufStore, IRCounter, IRValue, LoopIR
+from tg2hdl_ir import IRBufStore, IRCounter, IRValue, LoopIR, values_below
 from tg2hdl_ir.passes.elements import evaluated
 from tg2hdl_ir.passes.leaves import leaf_paths
-from tg2hdl_ir.tree import values_below
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.graph import loop_steps

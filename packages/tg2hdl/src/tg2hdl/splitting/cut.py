@@ -11,8 +11,7 @@ from typing import Any
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_backend.tinygrad_adapter.capture import OutputSlot
 from tg2hdl_backend.tinygrad_adapter.model_inputs import ProgramTensor
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir import KernelCall, ProgramIR, UnsupportedError
 
 __all__ = ["BALANCE", "ModelCut", "choose_cuts", "cut_program", "possible_cuts"]
 

@@ -18,10 +18,8 @@ from tg2hdl.random_inputs import random_inputs
 from tg2hdl.splitting.cut import ModelCut, choose_cuts, cut_program
 from tg2hdl.splitting.system import StreamedRuns, simulate_chain
 from tg2hdl_backend import CapturedProgram
-from tg2hdl_ir.errors import InputError, UnsupportedError, ValidationError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import InputError, ProgramIR, UnsupportedError, ValidationError, evaluate_program
 from tg2hdl_ir.pipeline import canonicalize
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.turns import compiles
 from tg2hdl_lower import plan_kernel
 from tg2hdl_top import CompileOptions, compile_program

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from amaranth import Module
 from amaranth.lib import wiring
 
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_lower.component import Component
-from tg2hdl_lower.memory.host import HostBuffer
+from tg2hdl_ir import SimulationError
+from tg2hdl_lower import Component, HostBuffer
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_top import Design, TopModule
 from tg2hdl_top.ports.axi_stream import streamed

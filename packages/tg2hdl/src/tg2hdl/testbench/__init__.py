@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tg2hdl.hdl_files import module_name
 from tg2hdl.testbench.vectors import PORTS, port_vectors
 from tg2hdl.testbench.verilog import verilog_testbench
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.files import write_files
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tg2hdl.testbench.vectors import golden_runs
-from tg2hdl_lower.memory.words import from_words, to_words
+from tg2hdl_lower import from_words, to_words
 from tg2hdl_top.ports import register_map_of
 from tg2hdl_top.register_map import AddressWindow, RegisterMap
 

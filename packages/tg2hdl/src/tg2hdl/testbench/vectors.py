@@ -10,8 +10,8 @@ import numpy as np
 
 from tg2hdl.hdl_files import module_name
 from tg2hdl.random_inputs import random_inputs, random_values
-from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_lower.memory.words import from_words, to_words
+from tg2hdl_ir import evaluate_program
+from tg2hdl_lower import from_words, to_words
 from tg2hdl_top.ports import PortPlan
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, TargetDef
+from tg2hdl_ir import BoardDef, FamilyDef, TargetDef
 
 __all__ = ["ECP5"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 
 __all__ = ["bind_models"]
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tg2hdl_ir.plugins.descriptors import Area
+from tg2hdl_ir import Area
 from tg2hdl_lower.memory.blocks import block_rams
 from tg2hdl_lower.plan.operations import Op, UnitOp
 from tg2hdl_synth.families.answers import Estimate

@@ -12,7 +12,7 @@ from typing import Any
 from amaranth import Const, Instance, Signal, Value
 from amaranth import Module as Hardware
 
-from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir import TargetDef
 from tg2hdl_synth.families.answers import Estimate, PllSettings
 from tg2hdl_synth.families.base import Family
 from tg2hdl_synth.families.ecp5.cell_models import bind_models

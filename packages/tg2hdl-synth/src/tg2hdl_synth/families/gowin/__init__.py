@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, MemoryFigures, TargetDef
+from tg2hdl_ir import BoardDef, FamilyDef, MemoryFigures, TargetDef
 
 __all__ = ["GOWIN"]
 

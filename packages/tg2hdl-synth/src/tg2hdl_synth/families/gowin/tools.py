@@ -8,7 +8,7 @@ from typing import Any
 
 from amaranth import Const, Instance, Module, Signal
 
-from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir import TargetDef
 from tg2hdl_synth.families.answers import PllSettings
 from tg2hdl_synth.families.base import Family
 from tg2hdl_synth.tools import Tool, yowasp

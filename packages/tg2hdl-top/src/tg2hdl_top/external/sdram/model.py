@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Self
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_top.external.memory_model import ExternalMemory
 
 __all__ = ["BURST", "SdramModel"]

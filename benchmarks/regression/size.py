@@ -13,7 +13,7 @@ been left for another one.
 
 Functions without parameters described are those with two or more parameters and without a *Parameters* section, among
 the functions and the methods of the classes in `__all__`.  A command does not count, whose docstring is its help, nor a
-method that overrides one with this section.
+method that overrides one with this section, nor one type of an overloaded method.
 
 A name that a package imports from another one comes through its face where the package itself is named, not one of its
 modules; it is of the face where it is in the package's `__all__`.
@@ -107,6 +107,8 @@ def count_undescribed(root: Path) -> dict[str, tuple[int, int]]:
             return True
         if owner is None:
             return any("click" in ast.unparse(d) for d in node.decorator_list)
+        if any(ast.unparse(d) == "overload" for d in node.decorator_list):
+            return True
         for base in owner.bases:
             parent = classes.get(ast.unparse(base).partition("[")[0].rpartition(".")[2])
             if parent is not None and parent is not owner:

@@ -12,7 +12,15 @@ __all__ = ["lower_latency_units"]
 
 
 def lower_latency_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:
-    """Units by op, for ops of float sums that wait for deeper ones: the family's own, or portable ones."""
+    """Units by op, for ops of float sums that wait for deeper ones: the family's own, or portable ones.
+
+    Parameters
+    ----------
+    plan : HardwarePlan
+        With the units that are chosen by default.
+    options : LowerOptions
+        Its `target` is the family; ops in its `units` are left as the user chose them.
+    """
     found: dict[str, str] = {}
     family = options.target if options.target != "generic" else None
     circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)

@@ -515,7 +515,15 @@ class Planning:
         return best, _decided(made, decision)
 
     def forwarding(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
-        """Forward elements that are changed in place, from as many steps as it takes; the kernel and its plan."""
+        """Forward elements that are changed in place, from as many steps as it takes; the kernel and its plan.
+
+        Parameters
+        ----------
+        flat : KernelIR
+            Prepared kernel, whose steps may read elements that the steps before have written.
+        plan : HardwarePlan
+            Its plan without forwarding.
+        """
         changes = changed_in_place(flat)
         if not changes:
             return flat, plan

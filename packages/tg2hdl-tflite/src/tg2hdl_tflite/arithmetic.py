@@ -46,7 +46,15 @@ def multiplier(real: float) -> tuple[int, int]:
 
 
 def clip(x: Any, low: Any, high: Any) -> Array:
-    """Within bounds."""
+    """Within bounds.
+
+    Parameters
+    ----------
+    x
+        Codes or sums.
+    low, high
+        Least and greatest result.
+    """
     return np.asarray(np.clip(x, low, high))
 
 
@@ -56,7 +64,15 @@ def wrapped(x: Any) -> Array:
 
 
 def scaled(x: Any, pair: Pair) -> Array:
-    """`x` times a factor, rounded at 31 bits and again after the right shift."""
+    """`x` times a factor, rounded at 31 bits and again after the right shift.
+
+    Parameters
+    ----------
+    x
+        Integers of 32 bits.
+    pair : Pair
+        Factor of 31 bits, and left shift.
+    """
     factor, shift = (np.asarray(v, np.int64) for v in pair)
     moved = wrapped(np.asarray(x, np.int64) << np.maximum(shift, 0))
     return half_away_shift(high_product(moved, factor), np.maximum(-shift, 0))
@@ -68,7 +84,19 @@ def nearest(x: Any) -> Array:
 
 
 def quantized(x: Any, scale: Any, zero: int, low: int = -128, high: int = 127) -> Array:
-    """Codes of float32 numbers: divided in float32, halves away from zero."""
+    """Codes of float32 numbers: divided in float32, halves away from zero.
+
+    Parameters
+    ----------
+    x
+        Numbers, computed with in float32.
+    scale
+        Of a step.
+    zero : int
+        Code of 0.
+    low, high : int
+        Least and greatest code.
+    """
     value = np.clip(np.asarray(x, np.float32) / np.float32(scale), -(2.0**30), 2.0**30)
     whole = np.trunc(value)
     # A sum with a half would be rounded: the number below 0.5 gave 1.
@@ -77,7 +105,17 @@ def quantized(x: Any, scale: Any, zero: int, low: int = -128, high: int = 127) -
 
 
 def activation_limits(activation: str, scale: float, zero: int, low: int, high: int) -> tuple[int, int]:
-    """Codes that a fused activation allows."""
+    """Codes that a fused activation allows.
+
+    Parameters
+    ----------
+    activation : str
+        Name in the schema: NONE, RELU, RELU_0_TO_1, RELU6 or RELU_N1_TO_1.
+    scale, zero : float
+        Of the codes.
+    low, high : int
+        Least and greatest code of the type.
+    """
     bounds: dict[str, tuple[float | None, float | None]] = {
         "NONE": (None, None),
         "RELU": (0, None),
@@ -99,7 +137,15 @@ def activation_limits(activation: str, scale: float, zero: int, low: int, high: 
 
 
 def divided(total: Any, count: Any) -> Array:
-    """``total / count``, halves away from zero; the half of the count is cut to an integer first."""
+    """``total / count``, halves away from zero; the half of the count is cut to an integer first.
+
+    Parameters
+    ----------
+    total
+        Sums.
+    count
+        Positive.
+    """
     half = np.asarray(count) // 2
     return np.asarray(
         np.where(np.asarray(total) > 0, (total + half) // count, -((-np.asarray(total) + half) // count))
@@ -107,7 +153,15 @@ def divided(total: Any, count: Any) -> Array:
 
 
 def mean_pair(real: float, count: int) -> tuple[int, int]:
-    """One factor for the scales and the count of a mean."""
+    """One factor for the scales and the count of a mean.
+
+    Parameters
+    ----------
+    real : float
+        Scale of the operand over that of the result.
+    count : int
+        Elements of each mean.
+    """
     factor, shift = multiplier(real)
     extra = min(count.bit_length() - 1, 32, 31 + shift)
     return (factor << extra) // count, shift - extra
@@ -156,7 +210,15 @@ def reciprocal(a: Array) -> Array:
 
 
 def quotient(x: Any, y: Any, real: float) -> tuple[Array, Array]:
-    """Steps of `x` over those of `y`, and the left shifts at the end: TFLM defines those from -31 to 0."""
+    """Steps of `x` over those of `y`, and the left shifts at the end: TFLM defines those from -31 to 0.
+
+    Parameters
+    ----------
+    x, y
+        Codes less their zero points; `y` is not 0.
+    real : float
+        Scale of `x` over those of `y` and of the result.
+    """
     x, y = np.where(np.asarray(y) < 0, -np.asarray(x), x), abs(np.asarray(y, np.int64))
     room = 32 - _bit_length(y)
     headroom = 31 - _bit_length(np.where(x < 0, ~x, x))
@@ -171,7 +233,17 @@ def _bit_length(x: Array) -> Array:
 
 
 def reciprocal_root(x: Any, scale: Any, out_scale: Any, zero: int) -> Array:
-    """Codes of 1 / sqrt of steps >= 0; that of 0 is 127."""
+    """Codes of 1 / sqrt of steps >= 0; that of 0 is 127.
+
+    Parameters
+    ----------
+    x
+        Steps: codes less the zero point.
+    scale, out_scale
+        Of a step of `x` and of the result.
+    zero : int
+        Code of 0 of the result.
+    """
     steps = np.maximum(np.asarray(x, np.int64), 1)
     # Steps of 8 bits, moved by pairs of bits to [2^27, 2^29).
     pairs = (29 - _bit_length(steps)) // 2
@@ -189,12 +261,30 @@ def reciprocal_root(x: Any, scale: Any, out_scale: Any, zero: int) -> Array:
 
 
 def absolute(x: Any, scale: Any, out_scale: Any) -> Array:
-    """Sizes of steps, in steps of the result."""
+    """Sizes of steps, in steps of the result.
+
+    Parameters
+    ----------
+    x
+        Steps: codes less the zero point.
+    scale, out_scale
+        Of a step of `x` and of the result.
+    """
     return scaled(abs(x), multiplier(float(scale) / float(out_scale)))
 
 
 def elu(x: Any, scale: Any, out_scale: Any, zero: int) -> Array:
-    """Codes of the function in float32, halves away from zero."""
+    """Codes of the function in float32, halves away from zero.
+
+    Parameters
+    ----------
+    x
+        Steps: codes less the zero point.
+    scale, out_scale
+        Of a step of `x` and of the result.
+    zero : int
+        Code of 0 of the result.
+    """
     number = np.float32(scale) * np.asarray(x, np.float32)
     low = np.exp(np.minimum(number, 0).astype(np.float64)).astype(np.float32) - np.float32(1)
     found = np.where(number < 0, low, number) * (np.float32(1) / np.float32(out_scale))
@@ -207,7 +297,15 @@ def _softmax_scale(scale: Any, beta: float) -> tuple[int, int]:
 
 
 def softmax_exponentials(scale: Any, beta: float) -> Array:
-    """exp of the differences 0, -1, ... -255 of codes in Q0.31; 0 for those that are not summed."""
+    """exp of the differences 0, -1, ... -255 of codes in Q0.31; 0 for those that are not summed.
+
+    Parameters
+    ----------
+    scale
+        Of a step of the codes.
+    beta : float
+        Factor of the exponent.
+    """
     factor, shift = _softmax_scale(scale, beta)
     differences = -np.arange(256, dtype=np.int64)
     lowest = -math.floor(31 * 2.0**26 / 2.0**shift)
@@ -223,7 +321,15 @@ def _argument(x: Array, scale: Any) -> tuple[Array, Array, Array]:
 
 
 def logistic(x: Array, scale: Any) -> Array:
-    """Codes of scale 1/256 and zero point -128."""
+    """Codes of scale 1/256 and zero point -128.
+
+    Parameters
+    ----------
+    x : ndarray
+        Steps: codes less the zero point.
+    scale
+        Of a step.
+    """
     a, below, above = _argument(x, scale)
     positive = reciprocal(_exponential(-abs(a), 4))
     value = np.where(a == 0, 1 << 30, np.where(a > 0, positive, _TWO31 - 1 - positive))
@@ -232,7 +338,15 @@ def logistic(x: Array, scale: Any) -> Array:
 
 
 def tanh(x: Array, scale: Any) -> Array:
-    """Codes of scale 1/128 and zero point 0."""
+    """Codes of scale 1/128 and zero point 0.
+
+    Parameters
+    ----------
+    x : ndarray
+        Steps: codes less the zero point.
+    scale
+        Of a step.
+    """
     a, below, above = _argument(x, scale)
     size = _saturated(_newton(_exponential(-abs(a), 5)) - (1 << 29), 2)
     value = np.where(a == 0, 0, np.where(a > 0, size, -size))
@@ -241,7 +355,17 @@ def tanh(x: Array, scale: Any) -> Array:
 
 
 def hard_swish(x: Array, scale: Any, out_scale: Any, zero: int) -> Array:
-    """``x * relu6(x + 3) / 6`` in steps of 16 bits."""
+    """``x * relu6(x + 3) / 6`` in steps of 16 bits.
+
+    Parameters
+    ----------
+    x : ndarray
+        Steps: codes of int8 less the zero point.
+    scale, out_scale
+        Of a step of `x` and of the result.
+    zero : int
+        Code of 0 of the result.
+    """
     fine = np.float32(1 / 128) * np.float32(scale)
 
     def short(real: Any) -> tuple[int, int]:

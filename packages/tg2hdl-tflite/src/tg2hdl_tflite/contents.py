@@ -70,14 +70,36 @@ class Contents:
                 self._initialize(int(operator.options.get("InitSubgraphIndex", 0)))
 
     def once(self, operator: int, key: str, make: Callable[[], Any]) -> Any:
-        """A part of an operator, made when it is first asked for."""
+        """A part of an operator, made when it is first asked for.
+
+        Parameters
+        ----------
+        operator : int
+            Index in its graph.
+        key : str
+            Unique within the operator.
+        make : callable
+            Makes the part, once for each call of the graph.
+        """
         place = self._scope, operator, key
         if place not in self._made:
             self._made[place] = make()
         return self._made[place]
 
     def constant(self, operator: int, label: str, key: str, make: Callable[[], Tensor]) -> Tensor:
-        """A constant of an operator by a name that is new."""
+        """A constant of an operator by a name that is new.
+
+        Parameters
+        ----------
+        operator : int
+            Index in its graph.
+        label : str
+            Of the layer.
+        key : str
+            Unique within the operator; the name is ``label.key``, with a number where another layer has this
+            name.
+        make : callable
+        """
 
         def named() -> Tensor:
             name, count = f"{label}.{key}", 2
@@ -119,7 +141,15 @@ class Contents:
 
     @contextmanager
     def scope(self, operator: int, call: int) -> Iterator[None]:
-        """While operators of another graph are built, whose constants are their own."""
+        """While operators of another graph are built, whose constants are their own.
+
+        Parameters
+        ----------
+        operator : int
+            Index of the operator that calls another graph.
+        call : int
+            Which of its calls.
+        """
         outside = self._scope
         self._scope = (*outside, (operator, call))
         self.calls += 1
@@ -148,18 +178,45 @@ class Contents:
         return self.variables[name]
 
     def read(self, refuse: Refuse, name: str, record: TensorRecord) -> TfliteValue:
-        """Contents of a variable at this place of the program."""
+        """Contents of a variable at this place of the program.
+
+        Parameters
+        ----------
+        refuse : Refuse
+            Makes the error for a variable without first contents, or of another type or shape.
+        name : str
+            Of the variable.
+        record : TensorRecord
+            The tensor that is read.
+        """
         if name in self._now:
             return TfliteValue(record, self._now[name].tensor, None, self._now[name].bounds)
         return TfliteValue(record, self._tensor(refuse, name, record))
 
     def assign(self, refuse: Refuse, name: str, value: TfliteValue) -> None:
-        """New contents of a variable, for later operators and for the next run."""
+        """New contents of a variable, for later operators and for the next run.
+
+        Parameters
+        ----------
+        refuse : Refuse
+            Makes the error for a variable without first contents, or of another type or shape.
+        name : str
+            Of the variable.
+        value : TfliteValue
+        """
         self._tensor(refuse, name, value.record)
         self._now[name] = value
 
     def state(self, refuse: Refuse, record: TensorRecord) -> TfliteValue:
-        """Contents of a variable tensor at this place of the program; at first all are the zero point."""
+        """Contents of a variable tensor at this place of the program; at first all are the zero point.
+
+        Parameters
+        ----------
+        refuse : Refuse
+            Makes the error for another type or shape than the variable has.
+        record : TensorRecord
+            A variable tensor of the file.
+        """
         if record not in self._states:
             name, count = record.label, 2
             while name in self._first:
@@ -169,7 +226,14 @@ class Contents:
         return self.read(refuse, self._states[record], record)
 
     def assign_state(self, record: TensorRecord, value: TfliteValue) -> None:
-        """New contents of a variable tensor, for later operators and for the next run."""
+        """New contents of a variable tensor, for later operators and for the next run.
+
+        Parameters
+        ----------
+        record : TensorRecord
+            A variable tensor that was read with `state`.
+        value : TfliteValue
+        """
         self._now[self._states[record]] = value
 
     def store(self) -> None:

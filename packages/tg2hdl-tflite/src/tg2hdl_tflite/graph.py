@@ -20,7 +20,16 @@ __all__ = ["run_graph"]
 def run_graph(
     graph: TfliteGraph, inputs: Iterable[TfliteValue], contents: Contents
 ) -> dict[int, TfliteValue]:
-    """Values of all tensors; where an operator is refused, placeholders for its results."""
+    """Values of all tensors; where an operator is refused, placeholders for its results.
+
+    Parameters
+    ----------
+    graph : TfliteGraph
+    inputs : iterable of TfliteValue
+        In the order of the graph.
+    contents : Contents
+        Constants and variables of the model; collects the refusals.
+    """
     values = dict(zip(graph.inputs, inputs, strict=True))
     for record in graph.operators:
         node = TfliteNode(record, graph, values, contents)

@@ -136,17 +136,56 @@ class TfliteNode:
         return tuple(int(n) for n in self.constant(place).reshape(-1))
 
     def axes(self, place: int, rank: int) -> tuple[int, ...]:
-        """Axes of a constant, counted from the first one."""
+        """Axes of a constant, counted from the first one.
+
+        Parameters
+        ----------
+        place : int
+            Of the operand, a constant of integers.
+        rank : int
+            Axes of the tensor to which they belong.
+
+        Raises
+        ------
+        UnsupportedError
+            As `axis`.
+        """
         return tuple(self.axis(n, rank) for n in self.integers(place))
 
     def axis(self, axis: int, rank: int) -> int:
-        """An axis, counted from the first one."""
+        """An axis, counted from the first one.
+
+        Parameters
+        ----------
+        axis : int
+            Negative ones count from the last.
+        rank : int
+            Axes of the tensor.
+
+        Raises
+        ------
+        UnsupportedError
+            For an axis that the tensor does not have.
+        """
         if not -rank <= axis < rank:
             raise self.refuse(f"axis {axis} of a tensor of {rank} axes", "export the model again")
         return axis % rank
 
     def axis_index(self, index: int, size: int) -> int:
-        """An index within an axis, counted from the first element."""
+        """An index within an axis, counted from the first element.
+
+        Parameters
+        ----------
+        index : int
+            Negative ones count from the last.
+        size : int
+            Elements along the axis.
+
+        Raises
+        ------
+        UnsupportedError
+            For an index beyond the axis.
+        """
         if not -size <= index < size:
             raise self.refuse(f"index {index} of {size} elements", "export the model again")
         return index % size
@@ -263,12 +302,28 @@ class TfliteNode:
                 )
 
     def once(self, key: str, make: Callable[[], T]) -> T:
-        """The result of `make`, which is called in the first run only."""
+        """The result of `make`, which is called in the first run only.
+
+        Parameters
+        ----------
+        key : str
+            Unique within the operator.
+        make : callable
+        """
         found: T = self.contents.once(self.record.index, key, make)
         return found
 
     def keep(self, key: str, array: npt.ArrayLike, dtype: Any) -> Tensor:
-        """A constant of this operator; one number is a literal of the program, not a memory."""
+        """A constant of this operator; one number is a literal of the program, not a memory.
+
+        Parameters
+        ----------
+        key : str
+            Unique within the operator; part of the constant's name.
+        array : array_like
+        dtype : tinygrad DType
+            Of the tensor.
+        """
         found = np.asarray(array)
         if found.size and np.all(found == found.reshape(-1)[0]):
             return tensor_of(found, dtype)
@@ -277,5 +332,13 @@ class TfliteNode:
         )
 
     def refuse(self, message: str, hint: str) -> UnsupportedError:
-        """An error that names the operator."""
+        """An error that names the operator.
+
+        Parameters
+        ----------
+        message : str
+            What cannot be compiled.
+        hint : str
+            What to do instead.
+        """
         return UnsupportedError(message, where=self.where, hint=hint)

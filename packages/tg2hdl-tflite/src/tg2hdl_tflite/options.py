@@ -70,7 +70,15 @@ _EMPTY = b"\x04\x00\x04\x00\x04\x00\x00\x00"
 
 
 def read_options(operator: Any, name: str) -> dict[str, Any]:
-    """Fields of an operator's options by their names."""
+    """Fields of an operator's options by their names.
+
+    Parameters
+    ----------
+    operator
+        Table of the schema.
+    name : str
+        Of the operator.
+    """
     kind, fields = OPTIONS[name]
     table = getattr(tflite, kind)()
     given = operator.BuiltinOptions()

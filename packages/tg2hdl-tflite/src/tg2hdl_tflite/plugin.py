@@ -20,7 +20,17 @@ def is_tflite_file(head: bytes) -> bool:
 
 
 def load_file(path: Path, name: str, examples: Any, **options: Any) -> tuple[TfliteModel, None]:
-    """`FrontEndDef.load`: the model; the file declares its inputs."""
+    """`FrontEndDef.load`: the model; the file declares its inputs.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    name, examples
+        Not used: a file has one model, which declares its inputs.
+    **options
+        Keywords of `TfliteModel`.
+    """
     from tg2hdl_tflite.model import TfliteModel
 
     return TfliteModel(path, **options), None

@@ -27,7 +27,21 @@ _FAR = 1 << 62
 
 
 def lookup(node: TfliteNode, index: Tensor, table: npt.ArrayLike, dtype: Any, key: str = "table") -> Tensor:
-    """Entries of a table; the index counts from 0."""
+    """Entries of a table; the index counts from 0.
+
+    Parameters
+    ----------
+    node : TfliteNode
+        Owner of the table.
+    index : Tensor
+        Integers from 0 to the last entry.
+    table : array_like
+        Entries along the first axis; a table of one value becomes that value.
+    dtype : tinygrad DType
+        Of the entries.
+    key : str
+        Name of the table within the operator.
+    """
     entries = np.asarray(table)
     if np.all(entries == entries[0]):
         return tensor_of(np.broadcast_to(entries[0], tuple(int(n) for n in index.shape)), dtype)
@@ -37,7 +51,17 @@ def lookup(node: TfliteNode, index: Tensor, table: npt.ArrayLike, dtype: Any, ke
 
 
 def clipped(number: Tensor, low: int, high: int, reach: tuple[int, int]) -> Tensor:
-    """Saturated, where the reach of the integers requires it."""
+    """Saturated, where the reach of the integers requires it.
+
+    Parameters
+    ----------
+    number : Tensor
+        Integers.
+    low, high : int
+        Least and greatest result.
+    reach : (int, int)
+        Bounds of `number`; a limit outside of them costs no comparison.
+    """
     if reach[0] < low:
         number = number.maximum(low)
     if reach[1] > high:

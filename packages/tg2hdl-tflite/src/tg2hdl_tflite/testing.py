@@ -71,7 +71,26 @@ class Subgraph:
         name: str | None = None,
         variable: bool = False,
     ) -> int:
-        """Add a tensor and return its index; `scale` is a number, or one for each slice of `axis`."""
+        """Add a tensor and return its index; `scale` is a number, or one for each slice of `axis`.
+
+        Parameters
+        ----------
+        shape : sequence of int
+        kind : str
+            Element type in the schema, such as INT8 or FLOAT32.
+        scale : array_like or None
+            Of a step: a number, or one for each slice of `axis`; none for a tensor that is not quantized.
+        zero_point : array_like
+            Code of 0, of each slice or of all.
+        axis : int
+            Along which the scales differ.
+        data : bytes
+            Contents of a constant, little-endian; empty for a value that is computed.
+        name : str or None
+            ``t`` and its index by default.
+        variable : bool
+            Whether it keeps its contents from run to run.
+        """
         b = self.network.builder
         quantization = None
         if scale is not None:
@@ -112,7 +131,23 @@ class Subgraph:
         intermediates: Sequence[int] = (),
         **fields: Any,
     ) -> None:
-        """Add an operator; -1 among `inputs` is an optional one that is missing."""
+        """Add an operator; -1 among `inputs` stands for an optional operand that is missing.
+
+        Parameters
+        ----------
+        name : str
+            In the schema, such as CONV_2D.
+        inputs, outputs : sequence of int
+            Indices of tensors.
+        options : str or None
+            Table of the schema whose fields are `fields`.
+        version : int
+            Of the operator.
+        intermediates : sequence of int
+            Indices of tensors between the parts of the operator.
+        **fields
+            By their names in the schema.
+        """
         b = self.network.builder
         between = b.CreateNumpyVector(np.array(intermediates, np.int32)) if intermediates else None
         option = _table(b, options, **fields) if options else None
@@ -158,7 +193,17 @@ class Network(Subgraph):
         return self.graphs[-1]
 
     def signature(self, key: str, graph: int, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
-        """Add a signature: names of tensors of a graph."""
+        """Add a signature: names of tensors of a graph.
+
+        Parameters
+        ----------
+        key : str
+            Name of the signature.
+        graph : int
+            Index of its graph.
+        inputs, outputs : mapping of str to int
+            Indices of tensors by name.
+        """
         b, sides = self.builder, []
         for side in (inputs, outputs):
             names = [b.CreateString(name) for name in side]
@@ -184,12 +229,25 @@ class Network(Subgraph):
         return len(self._buffers) - 1
 
     def code(self, name: str, version: int) -> int:
-        """Index of an operator's code."""
+        """Index of an operator's code.
+
+        Parameters
+        ----------
+        name : str
+            Of the operator in the schema.
+        version : int
+        """
         key = getattr(tflite.BuiltinOperator, name), version
         return self._codes.setdefault(key, len(self._codes))
 
     def finish(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-        """The file's bytes; inputs and outputs are tensors of the main graph."""
+        """The file's bytes.
+
+        Parameters
+        ----------
+        inputs, outputs : sequence of int
+            Indices of tensors of the main graph.
+        """
         b, self.inputs, self.outputs = self.builder, inputs, outputs
         graphs = _offsets(b, [graph.write() for graph in self.graphs])
         codes = _offsets(
@@ -247,7 +305,19 @@ def run_golden(
     rounding: str = "tflite-micro",
     signature: str | None = None,
 ) -> list[list[npt.NDArray[Any]]]:
-    """Outputs of the golden model of the design for each call, as `run_micro` gives TFLM's."""
+    """Outputs of the golden model of the design for each call, as `run_micro` gives TFLM's.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    *inputs : ndarray
+        One per input; the first axis counts calls, between which variables keep their contents.
+    rounding : str
+        See `TfliteModel`.
+    signature : str or None
+        Name of the signature to run; the main graph without one.
+    """
     from tg2hdl_backend import capture
     from tg2hdl_ir import evaluate_program
     from tg2hdl_tflite.model import TfliteModel

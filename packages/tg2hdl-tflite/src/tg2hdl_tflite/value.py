@@ -39,7 +39,14 @@ def dtype_of(kind: str) -> Any:
 
 
 def tensor_of(array: npt.ArrayLike, dtype: Any) -> Tensor:
-    """A constant; one number is a literal of the program, not a memory."""
+    """A constant; one number is a literal of the program, not a memory.
+
+    Parameters
+    ----------
+    array : array_like
+    dtype : tinygrad DType
+        Of the tensor.
+    """
     found = np.asarray(array)
     if found.size and np.all(found == found.reshape(-1)[0]):
         number = found.reshape(-1)[0].item()

@@ -96,7 +96,15 @@ class PacketHost:
         return Packets(self.outputs, self.taken, self.sent)
 
     def drive(self, ports: Ports, cycle: int) -> None:
-        """Set the ports for this cycle, and note the beats that it transfers."""
+        """Set the ports for this cycle, and note the beats that it transfers.
+
+        Parameters
+        ----------
+        ports : Ports
+            Of the simulated design, an AXI4-Stream in each direction.
+        cycle : int
+            Cycles since the first call, from 0; pauses and the time of each packet are counted in them.
+        """
         left = self._place < len(self._beats)
         element, last = self._beats[self._place] if left else (0, False)
         offered, taking = left and self.offers(cycle), self.takes(cycle)

@@ -194,7 +194,15 @@ class StreamingHost:
         self.longest = max((len(words) for words in self.words.values()), default=0)
 
     def drive(self, ports: Ports, cycle: int) -> None:
-        """Set the ports for this cycle."""
+        """Set the ports for this cycle.
+
+        Parameters
+        ----------
+        ports : Ports
+            Of the simulated design.
+        cycle : int
+            Cycles since the first call, from 0.
+        """
         self._start(ports, cycle)
         self._write(ports)
         self._read(ports, cycle)

@@ -99,7 +99,22 @@ def assemble(text: str, config: Config | None = None, *, name: str = "program") 
 def assemble_lines(
     text: str, config: Config | None = None, *, name: str = "program"
 ) -> tuple[Bundle, tuple[int, ...]]:
-    """Assemble a program, as `assemble` does, and return the line of each instruction too."""
+    """Assemble a program, as `assemble` does, and return the line of each instruction too.
+
+    Parameters
+    ----------
+    text : str
+        TASM.
+    config : Config or None
+        The machine, where the text does not say; the default one without.
+    name : str
+        Of the program, for errors.
+
+    Raises
+    ------
+    InputError
+        With file, line and column: for invalid TASM, and for instructions that the machine cannot execute.
+    """
     program = _Program(config or Config(), name)
     for number, line in enumerate(text.splitlines(), 1):
         _line(program, _SourceLine(name, number, _tokens(name, number, line), len(line.rstrip()) + 1))

@@ -148,7 +148,17 @@ def bench(
 
 
 def bench_facts(measured: Sequence[Measured], config: Config, engine: str) -> dict[str, Any]:
-    """Return the figures as JSON has them; `bench` has compared all results with numpy."""
+    """Return the figures as JSON has them; `bench` has compared all results with numpy.
+
+    Parameters
+    ----------
+    measured : sequence of Measured
+        One for each kernel.
+    config : Config
+        The machine.
+    engine : str
+        Which has simulated it.
+    """
     return {
         "config": json.loads(config.to_json()),
         "engine": engine,
@@ -167,7 +177,17 @@ def bench_facts(measured: Sequence[Measured], config: Config, engine: str) -> di
 
 
 def bench_table(measured: Sequence[Measured], config: Config, engine: str) -> str:
-    """Return the figures as a table in Markdown."""
+    """Return the figures as a table in Markdown.
+
+    Parameters
+    ----------
+    measured : sequence of Measured
+        One for each kernel.
+    config : Config
+        The machine.
+    engine : str
+        Which has simulated it.
+    """
     names = ("issue", "read", "pre", "alu", "reduce")
     depth = [getattr(config, f"{name}_registers") for name in names]
     lines = [

@@ -75,7 +75,15 @@ with_json = click.option(
 
 
 def write_json(json_file: str | None, facts: Any) -> None:
-    """Write figures where ``--json`` says, if it does."""
+    """Write figures where ``--json`` says, if it does.
+
+    Parameters
+    ----------
+    json_file : str or None
+        A path, or ``-`` for standard output; none to write nothing.
+    facts
+        Of types that JSON has.
+    """
     if json_file:
         with click.open_file(json_file, "w") as file:
             file.write(json.dumps(facts, indent=2) + "\n")

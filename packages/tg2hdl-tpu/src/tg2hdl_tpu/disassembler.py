@@ -92,7 +92,16 @@ def _constant(i: Instruction) -> str:
 
 
 def format_instruction(i: Instruction, config: Config, *, size: int = 0) -> str:
-    """Return an instruction as TASM; branches within `size` instructions go to labels ``L<address>``."""
+    """Return an instruction as TASM; branches within `size` instructions go to labels ``L<address>``.
+
+    Parameters
+    ----------
+    i : Instruction
+    config : Config
+        The machine whose instruction it is.
+    size : int
+        Instructions of the program; 0 writes the addresses of branches as numbers.
+    """
     uses, form = i.opcode.uses, i.opcode.form
     parts = []
     if form == "scalar":

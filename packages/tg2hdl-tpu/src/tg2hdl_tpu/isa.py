@@ -439,12 +439,27 @@ def predecoded(f: Any) -> Iterator[Any]:
 
 
 def is_illegal(word: int, config: Config) -> bool:
-    """Whether a machine traps on a word."""
+    """Whether a machine traps on a word.
+
+    Parameters
+    ----------
+    word : int
+        Instruction as the program memory has it.
+    config : Config
+        The machine.
+    """
     return any(condition for condition, _ in illegal(SimpleNamespace(**fields_of(word)), config))
 
 
 def problem(i: Instruction, config: Config) -> str | None:
-    """Say why a machine cannot execute an instruction, as far as its constants decide, or return None."""
+    """Say why a machine cannot execute an instruction, as far as its constants decide, or return None.
+
+    Parameters
+    ----------
+    i : Instruction
+    config : Config
+        The machine.
+    """
     if not (i.opcode.exists(config) and (config.output_stationary or not i.reads_sums)):
         return f"this machine has no {i.opcode.part or 'output_stationary'}"
     fields = SimpleNamespace(opcode=i.opcode.code, **{name: getattr(i, name) for name in _NAMES})

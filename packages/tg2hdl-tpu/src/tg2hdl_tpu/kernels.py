@@ -128,7 +128,22 @@ KERNELS = tuple(_MAKE)
 
 
 def make_kernel(name: str, config: Config, *, seed: int = 0) -> Kernel:
-    """Return a kernel, with random data, for a machine of 16 lanes and a 4x4 matrix unit."""
+    """Return a kernel, with random data, for a machine of 16 lanes and a 4x4 matrix unit.
+
+    Parameters
+    ----------
+    name : str
+        One of `KERNELS`.
+    config : Config
+        16 lanes and a matrix unit of 4x4; sizes of memories and registers are free.
+    seed : int
+        Of the data.
+
+    Raises
+    ------
+    ValueError
+        For another name.
+    """
     rng = np.random.default_rng([seed, KERNELS.index(name)])
     with np.errstate(over="ignore"):
         elements, text, data, expected, rows, found = _MAKE[name](rng)

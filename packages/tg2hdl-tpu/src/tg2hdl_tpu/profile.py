@@ -282,7 +282,18 @@ def _passes(instruction: Instruction, state: int) -> list[str]:
 def profile_bundle(
     bundle: Bundle, *, name: str = "program", lines: tuple[int, ...] = (), limit: int = 1_000_000
 ) -> Profile:
-    """Run a bundle and return its profile; the run ends after `limit` cycles at the latest."""
+    """Run a bundle and return its profile; the run ends after `limit` cycles at the latest.
+
+    Parameters
+    ----------
+    bundle : Bundle
+    name : str
+        Of the program, for the profile.
+    lines : tuple of int
+        Line of the source for each instruction; none where there is no source.
+    limit : int
+        In cycles.
+    """
     machine = Machine(bundle.config)
     machine.load_bundle(bundle)
     return Profile(name, bundle.config, bundle.program, lines, machine.run(limit=limit, trace=limit))
@@ -313,6 +324,15 @@ def recorded(limit: int) -> Iterator[list[Profile]]:
 def profile_script(path: Path, arguments: tuple[str, ...] = (), *, limit: int = 1_000_000) -> list[Profile]:
     """Run a Python script and profile each run of a `Machine` in it, up to `limit` cycles of each.
 
+    Parameters
+    ----------
+    path : Path
+        The script, which runs as ``__main__``.
+    arguments : tuple of str
+        ``sys.argv`` after the path.
+    limit : int
+        In cycles of each run.
+
     Raises
     ------
     InputError
@@ -335,7 +355,14 @@ def profile_script(path: Path, arguments: tuple[str, ...] = (), *, limit: int = 
 
 
 def format_profile(profile: Profile, *, top: int = 10) -> str:
-    """Return a profile as text."""
+    """Return a profile as text.
+
+    Parameters
+    ----------
+    profile : Profile
+    top : int
+        Instructions listed, those that take most cycles first.
+    """
     facts = profile.facts()
     total = max(facts["profiled_cycles"], 1)
 

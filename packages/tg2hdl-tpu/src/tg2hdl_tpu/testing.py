@@ -36,7 +36,16 @@ def _address(rng: random.Random, size: int) -> int:
 
 
 def random_instruction(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
-    """Return one instruction that is not scalar; with `traps` it may fail when it runs."""
+    """Return one instruction that is not scalar; with `traps` it may fail when it runs.
+
+    Parameters
+    ----------
+    rng : random.Random
+    config : Config
+        The machine, which has the parts that the instruction needs.
+    traps : bool
+        Whether addresses may lie outside of the memories.
+    """
     while True:
         candidate = _candidate(rng, config, traps=traps)
         if problem(candidate, config) is None and (traps or _stays_inside(candidate, config)):
@@ -215,7 +224,18 @@ def _scalars(rng: random.Random, *, traps: bool) -> list[Instruction]:
 
 
 def random_bundle(seed: int, config: Config, *, length: int = 40, traps: bool = False) -> Bundle:
-    """Return a random program with random data, whose outputs are the rows that it mostly uses."""
+    """Return a random program with random data, whose outputs are the rows that it mostly uses.
+
+    Parameters
+    ----------
+    seed : int
+    config : Config
+        The machine.
+    length : int
+        Instructions before loops are closed; fewer where the program memory is small.
+    traps : bool
+        Whether instructions may trap.
+    """
     rng = random.Random(seed)
     program: list[Instruction] = []
     open_loops = 0

@@ -78,7 +78,15 @@ def chrome_trace(profiles: Sequence[Profile]) -> dict[str, Any]:
 
 
 def timeline_page(profiles: Sequence[Profile], *, title: str) -> str:
-    """Return one HTML page that needs nothing else."""
+    """Return one HTML page that needs nothing else.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
+        Runs, each a process of the trace.
+    title : str
+        Of the page.
+    """
     template = (Path(__file__).parent / "timeline.html").read_text()
     # Text of a program must not end the script.
     trace = json.dumps(chrome_trace(profiles), separators=(",", ":")).replace("<", "\\u003c")

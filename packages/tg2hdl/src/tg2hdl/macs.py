@@ -72,7 +72,15 @@ def _count(kernel: KernelIR, variables: Mapping[str, int]) -> int:
 
 
 def issued_products(plan: HardwarePlan, variables: Mapping[str, int]) -> int:
-    """Products that the multipliers of a kernel compute in a run, needed or not."""
+    """Products that the multipliers of a kernel compute in a run, needed or not.
+
+    Parameters
+    ----------
+    plan : HardwarePlan
+        Of one kernel.
+    variables : mapping of str to int
+        Values by the name of a bound.
+    """
     return sum(
         leaf_steps(leaf, variables) * sum(takes_multiplier(plan.nodes[n], plan) for n in leaf.nodes)
         for leaf in plan.leaves
@@ -80,7 +88,15 @@ def issued_products(plan: HardwarePlan, variables: Mapping[str, int]) -> int:
 
 
 def takes_multiplier(node: Node, plan: HardwarePlan) -> bool:
-    """Whether a node is a product on a multiplier, of the design or of its own."""
+    """Whether a node is a product on a multiplier, of the design or of its own.
+
+    Parameters
+    ----------
+    node : Node
+        Of `plan`.
+    plan : HardwarePlan
+        Says which products are private to a node.
+    """
     return isinstance(node, DesignProduct) or (isinstance(node, Operation) and is_private(node, plan.nodes))
 
 

@@ -73,7 +73,15 @@ class OnnxNode:
         return f"node {self.name!r}: {self.domain or 'ai.onnx'} {self.op_type}, opset {self.version}"
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute, or `default` when the file does not give it."""
+        """Value of an attribute, or `default` when the file does not give it.
+
+        Parameters
+        ----------
+        name : str
+            In the operator's definition.
+        default
+            As the operator's definition gives it.
+        """
         return self.attributes.get(name, default)
 
     def known(self, position: int) -> npt.NDArray[Any] | None:

@@ -74,13 +74,29 @@ def bound_value(bound: int | IRValue, variables: Mapping[str, int]) -> int:
 
 
 def loop_steps(loop: LoopIR, variables: Mapping[str, int]) -> int:
-    """Steps of a run of a loop, with those of the loops in it."""
+    """Steps of a run of a loop, with those of the loops in it.
+
+    Parameters
+    ----------
+    loop : LoopIR
+        With the loops in it.
+    variables : mapping of str to int
+        Values by the name of a bound; needed where a bound is no constant.
+    """
     inner = sum(loop_steps(child, variables) for child in loop.loops) if loop.loops else 1
     return bound_value(loop.bound, variables) * inner
 
 
 def leaf_steps(leaf: LeafPlan, variables: Mapping[str, int]) -> int:
-    """Steps of a leaf in a run of its kernel."""
+    """Steps of a leaf in a run of its kernel.
+
+    Parameters
+    ----------
+    leaf : LeafPlan
+        With the loops around it.
+    variables : mapping of str to int
+        Values by the name of a bound; needed where a bound is no constant.
+    """
     return math.prod(bound_value(loop.bound, variables) for loop in leaf.path)
 
 

@@ -14,7 +14,15 @@ __all__ = ["control_registers", "is_known_before"]
 
 
 def control_registers(flow: NodeGraph, schedule: Schedule) -> ControlRegisters:
-    """Registers of the flags of a scheduled kernel."""
+    """Registers of the flags of a scheduled kernel.
+
+    Parameters
+    ----------
+    flow : NodeGraph
+        Nodes of a kernel.
+    schedule : Schedule
+        Their placement; a flag that is known a cycle earlier gets a register.
+    """
     return ControlRegisters(
         frozenset(leaf.number for leaf in flow.leaves if _advances_early(leaf, schedule.ii)),
         frozenset(

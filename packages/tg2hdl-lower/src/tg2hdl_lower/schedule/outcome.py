@@ -12,7 +12,15 @@ __all__ = ["delay_lines", "memory_ports", "run_constant"]
 
 
 def memory_ports(flow: Dataflow, schedule: Schedule) -> tuple[BufferPort, ...]:
-    """Ports that the loads and stores use, by buffer, number and direction."""
+    """Ports that the loads and stores use, by buffer, number and direction.
+
+    Parameters
+    ----------
+    flow : Dataflow
+        Nodes of a kernel.
+    schedule : Schedule
+        Their placement, with the port of each access.
+    """
     memories = flow.memories
     keys = {
         (n.buffer, schedule.placements[n.number].port, isinstance(n, Load)) for n in flow.all(Load, Store)
@@ -24,7 +32,15 @@ def memory_ports(flow: Dataflow, schedule: Schedule) -> tuple[BufferPort, ...]:
 
 
 def delay_lines(flow: Dataflow, schedule: Schedule) -> dict[int, DelayLine]:
-    """Delay lines of all replayed words."""
+    """Delay lines of all replayed words.
+
+    Parameters
+    ----------
+    flow : Dataflow
+        Nodes of a kernel.
+    schedule : Schedule
+        Their placement; its II is the distance of two steps in cycles.
+    """
     found: dict[int, DelayLine] = {}
     for node in flow.all(Replay):
         stages = (schedule.placements[n].stage for n in (node.number, node.source))

@@ -227,6 +227,14 @@ def bind_shared_units(flow: Dataflow, names: Collection[str]) -> Dataflow:
 
 
 def unit_slots(flow: Dataflow, schedule: Schedule) -> tuple[SharedUnit, ...]:
-    """Shared units of a scheduled kernel, in the order of the nodes' ports."""
+    """Shared units of a scheduled kernel, in the order of the nodes' ports.
+
+    Parameters
+    ----------
+    flow : Dataflow
+        Nodes of a kernel.
+    schedule : Schedule
+        Their placement, with the port of each shared operation.
+    """
     slots = {schedule.placements[n.number].port: SharedUnit(n.unit) for n in flow.all(SharedUnitOp)}
     return tuple(slots[port] for port in sorted(slots))

@@ -34,7 +34,17 @@ Array = npt.NDArray[Any]
 
 
 def by_table(node: TfliteNode, x: TfliteValue, function: Callable[[Array], Array]) -> TfliteValue:
-    """The result of a function of the codes less the zero point."""
+    """The result of a function of the codes less the zero point.
+
+    Parameters
+    ----------
+    node : TfliteNode
+        Whose output the result is.
+    x : TfliteValue
+        Codes; the table has an entry for each that can occur.
+    function : callable
+        From all codes less the zero point to those of the result.
+    """
     low, high = x.codes.ends
     table = function(np.arange(low, high + 1, dtype=np.int64) - x.zero)
     bounds = Bounds(table.min(), table.max())
@@ -48,7 +58,19 @@ def by_table(node: TfliteNode, x: TfliteValue, function: Callable[[Array], Array
 
 
 def by_rows(node: TfliteNode, x: TfliteValue, rows: Array, places: Array) -> TfliteValue:
-    """The result of several functions of the codes that can occur, by the place of each element among them."""
+    """The result of several functions of the codes that can occur, by the place of each element among them.
+
+    Parameters
+    ----------
+    node : TfliteNode
+        Whose output the result is.
+    x : TfliteValue
+        Codes.
+    rows : ndarray
+        Codes of the result: one row for each function, one column for each code of `x`.
+    places : ndarray
+        Row of each element; broadcast against `x`.
+    """
     low, high = x.codes.ends
     index = node.keep("places", places * (high + 1 - low) - low, dtypes.int32)
     number = lookup(node, x.tensor.cast(dtypes.int32) + index, rows.reshape(-1), dtypes.int8)

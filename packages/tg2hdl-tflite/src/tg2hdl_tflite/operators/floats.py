@@ -10,12 +10,28 @@ __all__ = ["activated", "bounded"]
 
 
 def activated(node: TfliteNode, number: Tensor) -> Tensor:
-    """A float result after the fused activation."""
+    """A float result after the fused activation.
+
+    Parameters
+    ----------
+    node : TfliteNode
+        With a fused activation.
+    number : Tensor
+        Float.
+    """
     return bounded(number, node.activation)
 
 
 def bounded(number: Tensor, activation: str) -> Tensor:
-    """The activations that only clip."""
+    """The activations that only clip.
+
+    Parameters
+    ----------
+    number : Tensor
+        Float.
+    activation : str
+        Name in the schema: NONE, RELU, RELU_0_TO_1, RELU6 or RELU_N1_TO_1.
+    """
     if activation == "NONE":
         return number
     low, high = {

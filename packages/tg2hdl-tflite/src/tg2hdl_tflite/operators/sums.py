@@ -45,7 +45,22 @@ class SlidingWindow:
 
 
 def window_of(node: TfliteNode, size: tuple[int, ...], kernel: tuple[int, ...]) -> SlidingWindow:
-    """The window of an operator over an image of height and width."""
+    """The window of an operator over an image of height and width.
+
+    Parameters
+    ----------
+    node : TfliteNode
+        With strides, dilations and padding.
+    size : tuple of int
+        Height and width of the image in elements.
+    kernel : tuple of int
+        Height and width of the window in taps.
+
+    Raises
+    ------
+    UnsupportedError
+        For a window without taps, or one that is larger than an image without padding.
+    """
     stride = int(node.option("StrideH")), int(node.option("StrideW"))
     options = node.record.options
     dilation = int(options.get("DilationHFactor", 1)), int(options.get("DilationWFactor", 1))

@@ -22,14 +22,48 @@ _MOST_CODES = 1 << 16
 
 
 def logistic16(node: TfliteNode, x: Tensor, scale: float, key: str = "") -> Tensor:
-    """Sigmoid of int16 codes of a scale, in units of 2^-15."""
+    """Sigmoid of int16 codes of a scale, in units of 2^-15.
+
+    Parameters
+    ----------
+    node : TfliteNode
+        Owner of the tables.
+    x : Tensor
+        Codes of zero point 0.
+    scale : float
+        Of a step.
+    key : str
+        Begins the names of the tables, where an operator has several.
+
+    Raises
+    ------
+    UnsupportedError
+        For a scale whose argument needs more than 32 bits.
+    """
     argument, value = _sigmoid(node, x, scale, 9, 0x7FFF << 10, key)
     number = (argument < 0).where((1 << 25) - value + (1 << 9) - 1, value + (1 << 9))
     return (number >> 10).cast(dtypes.int16)
 
 
 def tanh16(node: TfliteNode, x: Tensor, scale: float, key: str = "") -> Tensor:
-    """``2 sigmoid(2 x) - 1`` of int16 codes of a scale, in units of 2^-15."""
+    """``2 sigmoid(2 x) - 1`` of int16 codes of a scale, in units of 2^-15.
+
+    Parameters
+    ----------
+    node : TfliteNode
+        Owner of the tables.
+    x : Tensor
+        Codes of zero point 0.
+    scale : float
+        Of a step.
+    key : str
+        Begins the names of the tables, where an operator has several.
+
+    Raises
+    ------
+    UnsupportedError
+        For a scale whose argument needs more than 32 bits.
+    """
     argument, value = _sigmoid(node, x, scale, 8, 0xFFFF << 8, key)
     number = (argument < 0).where((1 << 23) - value + (1 << 7) - 1, value - (1 << 23) + (1 << 7))
     return (number >> 8).cast(dtypes.int16)
@@ -55,7 +89,22 @@ def _sigmoid(
 
 
 def softmax16(node: TfliteNode, x: TfliteValue, beta: float) -> Any:
-    """Along the last axis: a table of exponentials, and one of reciprocals for each row."""
+    """Along the last axis: a table of exponentials, and one of reciprocals for each row.
+
+    Parameters
+    ----------
+    node : TfliteNode
+        Owner of the tables.
+    x : TfliteValue
+        Codes of int16; rows along the last axis.
+    beta : float
+        Factor of the exponent.
+
+    Raises
+    ------
+    UnsupportedError
+        For a row so long that its sum needs more than 32 bits.
+    """
     if x.record.shape[-1] >= _MOST_CODES:
         raise node.refuse(
             f"a row of {x.record.shape[-1]} codes", f"give rows of fewer than {_MOST_CODES} codes"

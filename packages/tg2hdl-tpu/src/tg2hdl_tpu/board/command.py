@@ -30,7 +30,15 @@ LIMIT = (1 << 24) - 1
 
 
 def host_shape(config: Config, payload: int = PAYLOAD) -> HostShape:
-    """The interface of a processor that a host port serves."""
+    """The interface of a processor that a host port serves.
+
+    Parameters
+    ----------
+    config : Config
+        The processor.
+    payload : int
+        Words of 32 bits in a command and in a reply after the header.
+    """
 
     def buffer(name: str, role: str, words: int, *, writes: bool) -> HostBuffer:
         layout, reads = Layout.linear(words), not writes

@@ -93,7 +93,21 @@ def command(
     limit: int = 0,
     read: tuple[int, int] = (0, 0),
 ) -> NDArray[np.uint32]:
-    """Words of a command of so many; see `board.command`."""
+    """Words of a command of so many; see `board.command`.
+
+    Parameters
+    ----------
+    size : int
+        Words of 32 bits in the host's buffer.
+    program : (int, sequence of int)
+        First address in the program memory, and words of instructions.
+    write : (int, ndarray of int32 or None)
+        First row of the external memory, and rows to write.
+    limit : int
+        Cycles after which the run ends; 0 runs nothing.
+    read : (int, int)
+        First row of the external memory, and rows to read.
+    """
     at, words = program
     to, rows = write
     parts = [(word >> 32 * n) & 0xFFFFFFFF for word in words for n in range(INSTRUCTION_WORDS)]
@@ -187,7 +201,24 @@ class Processor:
 
     @in_turn
     def write(self, space: str, start: int, rows: NDArray[np.int32]) -> None:
-        """Write rows of ``vmem`` or ``xmem``; those of the scratchpad replace the program."""
+        """Write rows of ``vmem`` or ``xmem``; those of the scratchpad replace the program.
+
+        Parameters
+        ----------
+        space : str
+            ``vmem`` or ``xmem``.
+        start : int
+            First row.
+        rows : ndarray of int32
+            Words of 32 bits: one row for each of the memory, one column for each lane.
+
+        Raises
+        ------
+        LinkError
+            When the board does not answer.
+        SimulationError
+            When the processor refuses a command.
+        """
         if space == "xmem":
             step = self._room // self.config.lanes
             for n in range(0, len(rows), step):
@@ -201,7 +232,24 @@ class Processor:
 
     @in_turn
     def read(self, space: str, start: int, count: int) -> NDArray[np.int32]:
-        """Read rows of ``vmem`` or ``xmem``; those of the scratchpad replace the program."""
+        """Read rows of ``vmem`` or ``xmem``; those of the scratchpad replace the program.
+
+        Parameters
+        ----------
+        space : str
+            ``vmem`` or ``xmem``.
+        start : int
+            First row.
+        count : int
+            Rows.
+
+        Raises
+        ------
+        LinkError
+            When the board does not answer.
+        SimulationError
+            When the processor refuses a command.
+        """
         step = self._room // self.config.lanes
         if space == "xmem":
             found = [
@@ -234,6 +282,12 @@ class Processor:
     @in_turn
     def run_bundle(self, bundle: Bundle, *, limit: int = LIMIT) -> Result:
         """Clear the memories, load a bundle, run it and read its outputs.
+
+        Parameters
+        ----------
+        bundle : Bundle
+        limit : int
+            In cycles; a run that takes more ends.
 
         Raises
         ------

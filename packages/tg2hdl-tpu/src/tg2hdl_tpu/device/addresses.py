@@ -119,6 +119,14 @@ def _rows_at(
 def assemble_code(code: Code, config: Config, where: str) -> DeviceProgram | None:
     """Choose addresses; None where VMEM is too small.
 
+    Parameters
+    ----------
+    code : Code
+    config : Config
+        The machine.
+    where : str
+        Of the kernel, for errors.
+
     Raises
     ------
     UnsupportedError

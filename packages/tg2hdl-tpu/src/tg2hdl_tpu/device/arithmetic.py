@@ -43,7 +43,17 @@ def _signed(bits: int) -> LaneConstant:
 
 
 def from_bits(emit: Emitter, bits: Value, dtype: DType) -> Value:
-    """The value of the lowest bits of a word."""
+    """The value of the lowest bits of a word.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    bits : Value
+        Words, whose higher bits are ignored.
+    dtype : DType
+        Stored in 8 or 16 bits, or in 32.
+    """
     if dtype.is_bool:
         return emit.operate("ne", emit.operate("and", bits, LaneConstant(255)), LaneConstant(0))
     if dtype == DType.BF16:
@@ -52,14 +62,33 @@ def from_bits(emit: Emitter, bits: Value, dtype: DType) -> Value:
 
 
 def to_bits(emit: Emitter, value: Value, dtype: DType) -> Value:
-    """A word whose lowest bits are those of the value."""
+    """A word whose lowest bits are those of the value.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    value : Value
+    dtype : DType
+        Stored in 8 or 16 bits, or in 32; higher bits of a word may have any value.
+    """
     if dtype == DType.BF16:
         return emit.operate("shr", value, LaneConstant(16))
     return half_bits(emit, value) if dtype == DType.FP16 else value
 
 
 def wrapped(emit: Emitter, value: Value, dtype: DType) -> Value:
-    """The value in the range of an integer type, or rounded to a short float."""
+    """The value in the range of an integer type, or rounded to a short float.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    value : Value
+        A word, exact but for wrapping or rounding.
+    dtype : DType
+        Of the result.
+    """
     if dtype == DType.FP16:
         return rounded_to_half(emit, value)
     if dtype == DType.BF16:
@@ -102,12 +131,29 @@ _SWAPPED = {
 
 
 def simple_operation(op: str, kind: str) -> str | None:
-    """The instruction that an operation on a kind of types is, where one is enough."""
+    """The instruction that an operation on a kind of types is, where one is enough.
+
+    Parameters
+    ----------
+    op : str
+        Of the IR.
+    kind : str
+        Of the operands' type: ``int``, ``uint``, ``float`` or ``bool``.
+    """
     return _SIMPLE.get((op, kind))
 
 
 def operation(emit: Emitter, node: IROp, values: list[Value]) -> Value:
     """Emit an operation of the IR.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    node : IROp
+        The operation, with its types.
+    values : list of Value
+        Of its operands.
 
     Raises
     ------

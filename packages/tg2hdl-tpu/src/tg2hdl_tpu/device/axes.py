@@ -127,7 +127,15 @@ def lay_out(
 
 
 def dense(space: Sequence[int], varies: Sequence[bool]) -> tuple[int, ...]:
-    """Strides of neighbouring rows, one for each place in the dimensions in which a value varies."""
+    """Strides of neighbouring rows, one for each place in the dimensions in which a value varies.
+
+    Parameters
+    ----------
+    space : sequence of int
+        Extents, outermost first.
+    varies : sequence of bool
+        For each dimension, whether the value does; stride 0 elsewhere.
+    """
     strides, total = [], 1
     for extent, here in zip(reversed(space), reversed(varies), strict=True):
         strides.append(total if here else 0)
@@ -140,7 +148,14 @@ def spread(
 ) -> Iterator[tuple[tuple[int, ...], int, tuple[int, ...]]]:
     """Vectors over a space: first rows of the operands, counted from their own, number of rows, and strides.
 
-    The first `narrow` operands are the ones whose strides have few bits.
+    Parameters
+    ----------
+    space : sequence of int
+        Extents, outermost first.
+    *operands : sequence of int
+        Strides in rows, one for each dimension.
+    narrow : int
+        Operands, the first ones, whose strides have 8 bits.
     """
     dims: list[tuple[int, tuple[int, ...]]] = []
     for extent, strides in zip(space, zip(*operands, strict=True), strict=True):

@@ -51,7 +51,15 @@ class Line:
     target: Label | None = None
 
     def part(self, start: int, count: int) -> Line:
-        """The instruction for some of its rows."""
+        """The instruction for some of its rows.
+
+        Parameters
+        ----------
+        start : int
+            First of its rows.
+        count : int
+            Rows.
+        """
 
         def moved(place: RowPlace | int | None) -> Any:
             if not isinstance(place, RowPlace):

@@ -84,14 +84,32 @@ class Factors:
         return load if load.gate is None or is_const(load.alt, 0) else None
 
     def is_flat(self, form: Affine, extents: Mapping[IRCounter, int]) -> bool:
-        """Whether elements that are neighbours in the order of these loops are so in memory."""
+        """Whether elements that are neighbours in the order of these loops are so in memory.
+
+        Parameters
+        ----------
+        form : Affine
+            Address of an element.
+        extents : mapping of IRCounter to int
+            Trip counts, outermost loop first.
+        """
         steps = strides(list(extents.values()))
         return all(form.coefficient(c) == s for c, s in zip(extents, steps, strict=True) if extents[c] > 1)
 
     def direct(
         self, value: IRValue, batch: Collection[IRCounter], extents: Mapping[IRCounter, int]
     ) -> Matrix | None:
-        """The matrix where a tensor holds it as the matrix unit wants it."""
+        """The matrix where a tensor holds it as the matrix unit wants it.
+
+        Parameters
+        ----------
+        value : IRValue
+            A factor of a sum.
+        batch : collection of IRCounter
+            Loops of the batch.
+        extents : mapping of IRCounter to int
+            Trip counts of the other loops of the matrix, outermost first.
+        """
         form = self.plain(value)
         row = 4 * self.config.lanes
         if form is None or form.const % row or not self.is_flat(form, extents):
@@ -108,7 +126,7 @@ class Factors:
     def _is_single(self, symbol: object) -> bool:
         return isinstance(symbol, IRCounter) and self.bounds[symbol.axis] == 1
 
-    def copy_cost(self, value: IRValue, extents: Mapping[IRCounter, int]) -> float:
+    def _copy_cost(self, value: IRValue, extents: Mapping[IRCounter, int]) -> float:
         """Cycles for an element of a copy."""
         load = uncast(value)
         form = self.affine.of(load.addr) if isinstance(load, IRBufLoad) else None
@@ -139,7 +157,14 @@ class Copies:
         return read is not None and bool(read[1]) and read[1] <= set(self.factors.steady)
 
     def take(self, size: int, dtype: DType) -> BufferMeta:
-        """A buffer that no other one is."""
+        """A buffer that no other one is.
+
+        Parameters
+        ----------
+        size : int
+            Elements.
+        dtype : DType
+        """
         kernel, before = self.factors.kernel, self.factors.scratch
         slot = max(m.idx for m in kernel.buffers) + 1 + len(before) + len(self.scratch)
         self.scratch.append(BufferMeta(slot, size, dtype, True, f"scratch{slot}"))
@@ -156,8 +181,18 @@ class Copies:
     ) -> Matrix:
         """Compute a factor for all iterations, and zeros where loops were lengthened.
 
-        Loops in `merged` are one, whose counter stands for the last of them; `behind` bytes follow that are read.
-        With `tiles`, bytes of a row, the copy is one of tiles where it can be.
+        Parameters
+        ----------
+        value : IRValue
+            A factor of a sum.
+        extents : mapping of IRCounter to int
+            Trip counts of the copy, outermost first; a greater one than that of the loop adds zeros.
+        merged : tuple of IRCounter
+            Loops that are one in the copy, whose counter stands for the last of them.
+        behind : int
+            Bytes after the copy that are read.
+        tiles : int
+            Bytes of a row, for a copy of tiles where it can be one; 0 for a copy of rows.
         """
         factors, row = self.factors, 4 * self.factors.config.lanes
         size = prod(extents.values())
@@ -192,7 +227,7 @@ class Copies:
         shuffle = shuffle_of(stage, factors.config)
         if shuffle is not None and tiles:
             shuffle = shuffle.tiled(factors.config, into.depth // tiles, tiles)
-        general = prod(extents.values()) * factors.copy_cost(value, extents)
+        general = prod(extents.values()) * factors._copy_cost(value, extents)
         shuffles = shuffle is not None and (tiles > 0 or shuffle.cost < general)
         if self.is_kept(value):
             self.kept.append(shuffle if shuffle is not None and shuffles else stage)
@@ -225,7 +260,14 @@ class _Copy(Rewriter):
 
 
 def up(value: int, unit: int) -> int:
-    """The next multiple of a unit."""
+    """The next multiple of a unit.
+
+    Parameters
+    ----------
+    value : int
+    unit : int
+        Positive.
+    """
     return -(-value // unit) * unit
 
 
@@ -235,7 +277,17 @@ def strides(extents: Sequence[int]) -> list[int]:
 
 
 def padded(extents: list[int], inner: int, unit: int) -> list[int]:
-    """Extents that are not smaller, the last a multiple of `inner`, with the smallest product that is one of `unit`."""
+    """Extents that are not smaller, the last a multiple of `inner`, with the smallest product that is one of `unit`.
+
+    Parameters
+    ----------
+    extents : list of int
+        Outermost first.
+    inner : int
+        Unit of the last extent.
+    unit : int
+        Unit of the product.
+    """
     last = up(extents[-1], inner)
     before = extents[-2:-1]
     steps = combinations(*(range(b, b + unit) for b in before), range(last, last + inner * unit, inner))

@@ -61,7 +61,17 @@ class Emitter:
         return len(self.scopes) - 1
 
     def line(self, op: str, level: int | None = None, **parts: object) -> None:
-        """Append an instruction."""
+        """Append an instruction.
+
+        Parameters
+        ----------
+        op : str
+            Name of the instruction.
+        level : int or None
+            Scope; the innermost by default.
+        **parts : object
+            Parts and fields of `Line`.
+        """
         fields = {k: v for k, v in parts.items() if k not in ("dst", "a", "b", "slot", "target")}
         known = {k: v for k, v in parts.items() if k in ("dst", "a", "b", "slot", "target")}
         self.scopes[self.depth if level is None else level].items.append(Line(op, fields=fields, **known))  # type: ignore[arg-type]
@@ -73,7 +83,14 @@ class Emitter:
         return found
 
     def place(self, label: Label, level: int | None = None) -> None:
-        """Append this label."""
+        """Append this label.
+
+        Parameters
+        ----------
+        label : Label
+        level : int or None
+            Scope; the innermost by default.
+        """
         self.scopes[self.depth if level is None else level].items.append(label)
 
     def open(self, *, is_loop: bool) -> None:
@@ -96,11 +113,28 @@ class Emitter:
         return self.code.constant(np.arange(self.config.lanes))
 
     def new(self, *, uniform: bool, level: int, keeps: bool = False) -> Vector:
-        """Rows for a value."""
+        """Rows for a value.
+
+        Parameters
+        ----------
+        uniform : bool
+            Whether all threads have the same value: one row instead of one for each row of threads.
+        level : int
+            Scope that assigns it.
+        keeps : bool
+            Whether the rows stay for the whole program.
+        """
         return Vector(Rows(1 if uniform else self.threads, keeps=keeps), uniform, level)
 
     def vector(self, value: Value, level: int) -> Vector:
-        """The value as rows."""
+        """The value as rows.
+
+        Parameters
+        ----------
+        value : Value
+        level : int
+            Scope that assigns a constant.
+        """
         if isinstance(value, Vector):
             return value
         result = self.new(uniform=True, level=level)
@@ -125,7 +159,21 @@ class Emitter:
         level: int = 0,
         **fields: int,
     ) -> Vector:
-        """``op(a, b)`` of whole vectors, in the outermost scope that has both operands, and at least in `level`."""
+        """``op(a, b)`` of whole vectors, in the outermost scope that has both operands, and at least in `level`.
+
+        Parameters
+        ----------
+        op : str
+            Name of the instruction.
+        a, b : Value
+            Operands; `b` may be missing.
+        into : Vector or None
+            Rows of the result; new ones without it.
+        level : int
+            Outermost scope that is allowed.
+        **fields : int
+            Further fields of the instruction.
+        """
         operands = [v for v in (a, b) if isinstance(v, Vector)]
         level = max([level, *(v.level for v in operands)])
         uniform = all(v.uniform for v in operands)
@@ -148,7 +196,14 @@ class Emitter:
         return result
 
     def linear(self, const: int, terms: Iterable[tuple[Value, int]]) -> Value:
-        """``const`` and the sum of values times factors."""
+        """``const`` and the sum of values times factors.
+
+        Parameters
+        ----------
+        const : int
+        terms : iterable of (Value, int)
+            Values and their factors.
+        """
         total: Value | None = None
         for value, factor in terms:
             if isinstance(value, LaneConstant):
@@ -161,7 +216,14 @@ class Emitter:
         return self.operate("add", total, LaneConstant(const)) if const else total
 
     def copy_into(self, target: Vector, value: Value) -> None:
-        """Write a value into the rows of another, now."""
+        """Write a value into the rows of another, now.
+
+        Parameters
+        ----------
+        target : Vector
+            With as many rows as `value`, or more.
+        value : Value
+        """
         if isinstance(value, LaneConstant):
             zero = Vector(self.zero(), True, 0)
             self.operate("or", zero, value, into=target, level=self.depth)
@@ -169,7 +231,13 @@ class Emitter:
             self.operate("copy", value, into=target, level=self.depth)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """``a`` where the condition is not 0, else ``b``."""
+        """``a`` where the condition is not 0, else ``b``.
+
+        Parameters
+        ----------
+        condition : Value
+        a, b : Value
+        """
         if isinstance(condition, LaneConstant):
             return a if condition.bits else b
         operands = [v for v in (condition, a, b) if isinstance(v, Vector)]
@@ -179,8 +247,18 @@ class Emitter:
         self.operate("select", a, b, into=result, level=level)
         return result
 
-    def permute(self, a: RowPlace, index: Vector, into: Rows, *, lane_stride: int = 0) -> None:
-        """Row by row, lanes of `a` in the order of `index`, now."""
+    def permute(self, a: RowPlace, index: Vector, into: Rows) -> None:
+        """Row by row, lanes of `a` in the order of `index`, now.
+
+        Parameters
+        ----------
+        a : RowPlace
+            First row that is read, with the stride to the next.
+        index : Vector
+            Lane for each lane.
+        into : Rows
+            Rows of the result.
+        """
         self.line(
             "copy",
             dst=RowPlace(into, stride=int(into.count > 1)),
@@ -194,11 +272,26 @@ class Emitter:
     # Control
 
     def register(self, number: int, value: Vector) -> None:
-        """Set an address register to the first lane of the first row, now."""
+        """Set an address register to the first lane of the first row, now.
+
+        Parameters
+        ----------
+        number : int
+            Of the address register.
+        value : Vector
+        """
         self.line("lda", dst=None, a=RowPlace(value.rows), dst_reg=number, k=0)
 
     def loop(self, bound: int, body: Callable[[Value], None]) -> None:
-        """Run `body` with a uniform counter from 0 to `bound` - 1."""
+        """Run `body` with a uniform counter from 0 to `bound` - 1.
+
+        Parameters
+        ----------
+        bound : int
+            Iterations; none for 0.
+        body : callable
+            Emits an iteration.
+        """
         if bound < 1:
             return
         if bound == 1:
@@ -218,7 +311,17 @@ class Emitter:
         self.close()
 
     def each_row(self, count: int, step: int, body: Callable[[], None]) -> None:
-        """Run `body` for each row, with its number in the register ROW, and `step` times that in SEGMENT."""
+        """Run `body` for each row, with its number in the register ROW, and `step` times that in SEGMENT.
+
+        Parameters
+        ----------
+        count : int
+            Rows.
+        step : int
+            Segments from one row to the next.
+        body : callable
+            Emits the instructions of a row.
+        """
         self.line("set", dst_reg=ROW, b=0)
         self.line("set", dst_reg=SEGMENT, b=0)
         self.open(is_loop=count > 1)

@@ -56,7 +56,15 @@ class RegisterFold:
 
 
 def fold_of(store: IRRegStore, first: IRConst) -> RegisterFold | None:
-    """The reduction that the statement of a loop is."""
+    """The reduction that the statement of a loop is.
+
+    Parameters
+    ----------
+    store : IRRegStore
+        The only statement of the loop that writes the register.
+    first : IRConst
+        Value of the register before the loop.
+    """
     value = store.value
     if not isinstance(value, IROp) or (value.dtype.is_float and value.dtype != DType.FP32):
         return None

@@ -81,27 +81,40 @@ class Folding:
     # Terms
 
     def add(self, part: AxisLayout, value: Value) -> None:
-        """Take the terms of the layout, or of a part of it."""
+        """Take the terms of the layout, or of a part of it.
+
+        Parameters
+        ----------
+        part : AxisLayout
+            The layout, or a part of it.
+        value : Value
+            Of each term.
+
+        Raises
+        ------
+        Unfit
+            Where the order of the terms is not that of the loops.
+        """
         tile = self.emit.tile(value)
         space = list(part.space)
         if self.fold.way == "chain":
-            self.chain(part, tile)
+            self._chain(part, tile)
             return
         tail: Callable[[], Tile] | None = None
         if part.last < part.width and self.lanes:
-            tile, tail = self.masked(part, tile)
+            tile, tail = self._masked(part, tile)
             if tail is not None:
                 space[0] -= 1
         if self.fold.way == "reduce" and part is self.layout and prod(self.space) <= _SUMS:
-            self.reduce(tile, space, tail)
+            self._reduce(tile, space, tail)
             return
-        total = self.summed(tile, space) if self.fold.way == "reduce" else self.tree(tile, space)
+        total = self._summed(tile, space) if self.fold.way == "reduce" else self._tree(tile, space)
         for other in (None if tail is None else tail(), self.total):
             if other is not None:
                 self.emit.rows(self.fold.op, total, total, other, space=self.space)  # no NaN is in `total`
         self.total = total
 
-    def masked(self, part: AxisLayout, tile: Tile) -> tuple[Tile, Callable[[], Tile] | None]:
+    def _masked(self, part: AxisLayout, tile: Tile) -> tuple[Tile, Callable[[], Tile] | None]:
         """Replace lanes behind the last iteration; the last of several rows then is a tile of its own, made later."""
         emit, way, single = self.emit, self.fold.way, (0,) * len(part.rows)
         inside = np.arange(part.width) < part.last
@@ -147,12 +160,12 @@ class Folding:
             emit.rows("or", target, target, rest, space=space)
         return into, None
 
-    def reduce(self, tile: Tile, space: Sequence[int], tail: Callable[[], Tile] | None) -> None:
+    def _reduce(self, tile: Tile, space: Sequence[int], tail: Callable[[], Tile] | None) -> None:
         """Combine rows with `acc`, lanes with `reduce`."""
         emit, fold = self.emit, self.fold
         runs = _merged([(space[n], tile.strides[n]) for n in self.inner])
         while len(runs) > 1:
-            tile, space = self.halved(
+            tile, space = self._halved(
                 tile, list(space), min(self.inner, key=lambda n: space[n] if space[n] > 1 else 1 << 30)
             )
             runs = _merged([(space[n], tile.strides[n]) for n in self.inner])
@@ -220,11 +233,11 @@ class Folding:
                 **modes,
             )
 
-    def summed(self, tile: Tile, space: list[int]) -> Tile:
+    def _summed(self, tile: Tile, space: list[int]) -> Tile:
         """Combine rows with `acc` where they are many for each result."""
         runs = _merged([(space[n], tile.strides[n]) for n in self.inner])
         if prod(self.space) > _SUMS or len(runs) != 1 or runs[0][0] > 1023 or abs(runs[0][1]) > 127:
-            return self.tree(tile, space)
+            return self._tree(tile, space)
         total = _fresh(self.space, None)
         count, step = runs[0]
         for n, place in enumerate(combinations(*(range(e) for e in self.space))):
@@ -260,7 +273,7 @@ class Folding:
 
         return place
 
-    def tree(self, tile: Tile, space: list[int]) -> Tile:
+    def _tree(self, tile: Tile, space: list[int]) -> Tile:
         """Combine rows in halves."""
         emit, fold = self.emit, self.fold
         if fold.op in ("fmax", "fmin"):
@@ -271,10 +284,10 @@ class Folding:
             emit.rows(fold.op, into, whole, tile, space=space)
             tile = into
         for n in self.inner:
-            tile, space = self.halved(tile, space, n)
+            tile, space = self._halved(tile, space, n)
         return Tile(tile.rows, False, 0, tuple(tile.strides[n] for n in self.kept), tile.first)
 
-    def halved(self, tile: Tile, space: list[int], n: int) -> tuple[Tile, list[int]]:
+    def _halved(self, tile: Tile, space: list[int], n: int) -> tuple[Tile, list[int]]:
         """Combine all of a dimension."""
         emit = self.emit
         space = list(space)
@@ -292,7 +305,7 @@ class Folding:
             tile, owned = into, True
         return tile, space
 
-    def chain(self, part: AxisLayout, tile: Tile) -> None:
+    def _chain(self, part: AxisLayout, tile: Tile) -> None:
         """Combine one after the other, as the loops do."""
         emit = self.emit
         digits = [(n, part.rows[n]) for n in self.inner]
@@ -312,20 +325,20 @@ class Folding:
         whole = all(last == part.width for _, last in terms[:-1])
         if len(runs) != 1 or not whole or len(terms) * len(places) <= _UNROLLED:
             for at, last in terms:
-                self.step(tile, at, places[:last])
+                self._step(tile, at, places[:last])
             return
         step = runs[0][1]
-        self.step(tile, 0, places)
+        self._step(tile, 0, places)
         emit.line("set", dst_reg=ROW, b=0)
         emit.open(is_loop=True)
         emit.line("loop", b=len(terms) - 2)
-        self.step(tile, step, places, ROW)
+        self._step(tile, step, places, ROW)
         emit.line("set", dst_reg=ROW, a_reg=ROW, b=step)
         emit.line("end")
         emit.close()
-        self.step(tile, terms[-1][0], places[: terms[-1][1]])
+        self._step(tile, terms[-1][0], places[: terms[-1][1]])
 
-    def step(self, tile: Tile, at: int, places: range, register: int = 0) -> None:
+    def _step(self, tile: Tile, at: int, places: range, register: int = 0) -> None:
         """Combine the terms of a row, lane by lane, or of all lanes at a time."""
         emit, fold = self.emit, self.fold
         term = Tile(tile.rows, False, 0, tuple(tile.strides[n] for n in self.kept), tile.first + at)
@@ -404,7 +417,7 @@ class Folding:
         """The reduction of lanes, of rows that are combined."""
         inner, self.inner = self.inner, []
         kept, self.kept = self.kept, list(range(len(self.space)))
-        self.reduce(total, self.space, None)
+        self._reduce(total, self.space, None)
         self.inner, self.kept = inner, kept
 
 

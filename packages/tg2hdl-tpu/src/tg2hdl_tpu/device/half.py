@@ -26,7 +26,15 @@ def _magnitude(emit: Emitter, value: Value) -> Value:
 
 
 def rounded_to_half(emit: Emitter, value: Value) -> Value:
-    """The nearest half of an FP32 number, as FP32."""
+    """The nearest half of an FP32 number, as FP32.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    value : Value
+        FP32.
+    """
     size = _magnitude(emit, value)
     odd = emit.operate("and", emit.operate("shr", size, LaneConstant(13)), LaneConstant(1))
     up = emit.operate("add", emit.operate("add", size, LaneConstant(0xFFF)), odd)
@@ -39,7 +47,15 @@ def rounded_to_half(emit: Emitter, value: Value) -> Value:
 
 
 def rounded_to_brain(emit: Emitter, value: Value) -> Value:
-    """The nearest bfloat16 of an FP32 number, as FP32."""
+    """The nearest bfloat16 of an FP32 number, as FP32.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    value : Value
+        FP32.
+    """
     size = _magnitude(emit, value)
     odd = emit.operate("and", emit.operate("shr", size, LaneConstant(16)), LaneConstant(1))
     up = emit.operate("add", emit.operate("add", size, LaneConstant(0x7FFF)), odd)
@@ -48,7 +64,17 @@ def rounded_to_brain(emit: Emitter, value: Value) -> Value:
 
 
 def brain_from_integer(emit: Emitter, value: Value, *, signed: bool) -> Value:
-    """An integer that FP32 has exactly, with the same nearest bfloat16."""
+    """An integer that FP32 has exactly, with the same nearest bfloat16.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    value : Value
+        Integers of 32 bits.
+    signed : bool
+        Whether they are in two's complement.
+    """
     low = emit.operate("ne", emit.operate("and", value, LaneConstant(255)), LaneConstant(0))
     short = emit.operate(
         "or", emit.operate("and", value, LaneConstant(-256)), emit.operate("shl", low, LaneConstant(7))
@@ -60,7 +86,15 @@ def brain_from_integer(emit: Emitter, value: Value, *, signed: bool) -> Value:
 
 
 def half_bits(emit: Emitter, value: Value) -> Value:
-    """The 16 bits of a half that is kept as FP32."""
+    """The 16 bits of a half that is kept as FP32.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    value : Value
+        FP32 that is a half.
+    """
     size = _magnitude(emit, value)
     normal: Value = emit.operate("sub", emit.operate("shr", size, LaneConstant(13)), LaneConstant(0x1C000))
     special = emit.operate("or", emit.operate("and", normal, LaneConstant(0x3FF)), LaneConstant(0x7C00))
@@ -71,7 +105,15 @@ def half_bits(emit: Emitter, value: Value) -> Value:
 
 
 def half_from_bits(emit: Emitter, bits: Value) -> Value:
-    """A half as FP32."""
+    """A half as FP32.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    bits : Value
+        Words, of which the lowest 16 bits are used.
+    """
     size = emit.operate("and", bits, LaneConstant(0x7FFF))
     wide = emit.operate("shl", size, LaneConstant(13))
     special = emit.operate("or", wide, _INFINITY)

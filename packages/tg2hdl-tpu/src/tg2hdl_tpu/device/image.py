@@ -91,7 +91,15 @@ class Image:
 
     @in_turn
     def keep(self, key: Hashable, buffers: dict[int, memoryview]) -> None:
-        """Hold buffers until room is needed, or many others are held."""
+        """Hold buffers until room is needed, or many others are held.
+
+        Parameters
+        ----------
+        key : Hashable
+            Under which `drop_one` finds them.
+        buffers : mapping of int to memoryview
+            By slot; from `take`.
+        """
         self.kept[key] = buffers
         self.drop(len(self.kept) - _KEPT)
 

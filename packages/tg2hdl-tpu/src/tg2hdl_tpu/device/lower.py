@@ -43,7 +43,14 @@ _STEP, _EXTERNAL_ROWS = 4, 5
 
 
 def bounds_of(kernel: KernelIR, variables: Mapping[str, int]) -> dict[int, int]:
-    """Trip count of each loop by axis."""
+    """Trip count of each loop by axis.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    variables : mapping of str to int
+        Values by name.
+    """
     return {
         loop.counter.axis: scalar(loop.bound, variables)
         for loop in kernel.loop_tree.walk()
@@ -52,7 +59,23 @@ def bounds_of(kernel: KernelIR, variables: Mapping[str, int]) -> dict[int, int]:
 
 
 def emit_kernel(emit: Emitter, kernel: KernelIR, variables: Mapping[str, int], rows: int) -> None:
-    """Emit a kernel with vectors of so many rows."""
+    """Emit a kernel with vectors of so many rows.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    kernel : KernelIR
+    variables : mapping of str to int
+        Values by name.
+    rows : int
+        Rows of a vector: so many times the lanes are the threads at a time.
+
+    Raises
+    ------
+    UnsupportedError
+        For an operation, type or loop that the machine does not have.
+    """
     _KernelLowering(kernel, emit, variables, rows).run()
 
 
@@ -422,7 +445,19 @@ def computed(
     needed: Callable[[IRValue], Sequence[IRValue]],
     compute: Callable[[IRValue], Value],
 ) -> Value:
-    """A value, after those that it needs: without recursion, since chains of operations are long."""
+    """A value, after those that it needs: without recursion, since chains of operations are long.
+
+    Parameters
+    ----------
+    root : IRValue
+        Whose value is wanted.
+    memo : mapping of IRValue to Value
+        Values that are known; gets those that are computed.
+    needed : callable
+        Nodes that must be computed before a node.
+    compute : callable
+        A node from the values in `memo`.
+    """
     stack = [root]
     while stack:
         node = stack[-1]

@@ -35,7 +35,14 @@ Terms: TypeAlias = list[tuple[Value, int]]
 
 
 def emit_product(emit: Emitter, product: BatchProduct) -> None:
-    """Emit a product for all iterations of its batch."""
+    """Emit a product for all iterations of its batch.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    product : BatchProduct
+    """
 
     def batch(level: int, at: Terms) -> None:
         if level == len(product.batch):

@@ -56,7 +56,19 @@ def _bit(emit: Emitter, address: Value, narrow: int) -> Value:
 
 
 def load(emit: Emitter, slot: int, dtype: DType, address: Value) -> Value:
-    """Read an element for each thread, now."""
+    """Read an element for each thread, now.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    slot : int
+        Buffer.
+    dtype : DType
+        Of its elements.
+    address : Value
+        Element of each thread.
+    """
     narrow = _narrow(dtype)
     row, lane = _split(emit, address, narrow)
     if isinstance(address, Vector) and not address.uniform:
@@ -124,7 +136,19 @@ def _gather(emit: Emitter, slot: int, row: Vector, lane: Vector) -> Vector:
 
 
 def rows_of_step(emit: Emitter, dtype: DType, step: int, *, aligned: bool) -> int:
-    """External rows that the elements of a row of threads may lie in, which are `step` apart."""
+    """External rows that the elements of a row of threads may lie in, which are `step` apart.
+
+    Parameters
+    ----------
+    emit : Emitter
+        With the machine.
+    dtype : DType
+        Of the elements.
+    step : int
+        Elements from one thread to the next.
+    aligned : bool
+        Whether the element of the first lane begins a row.
+    """
     lanes = emit.config.lanes
     apart = -(-(lanes - 1) * abs(step) // elements_of_word(dtype))
     if step == 0 or (aligned and step > 0 and apart < lanes):
@@ -135,9 +159,24 @@ def rows_of_step(emit: Emitter, dtype: DType, step: int, *, aligned: bool) -> in
 def load_rows(
     emit: Emitter, slot: int, dtype: DType, address: Vector, step: int, count: int, size: int | None
 ) -> Value:
-    """Read an element for each thread, now; those of a row are `step` apart, in at most `count` external rows.
+    """Read an element for each thread, now, by external rows as wholes.
 
-    With `size`, that of the buffer, rows of threads that lie outside read anything.
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    slot : int
+        Buffer.
+    dtype : DType
+        Of its elements.
+    address : Vector
+        Element of each thread.
+    step : int
+        Elements from one thread to the next.
+    count : int
+        External rows, `rows_of_step`.
+    size : int or None
+        Elements of the buffer, where rows of threads may lie outside, which then read anything.
     """
     lanes = emit.config.lanes
     narrow = _narrow(dtype)
@@ -174,7 +213,23 @@ def load_rows(
 def store_rows(
     emit: Emitter, slot: int, address: Vector, value: Value, gate: Value | None, count: int
 ) -> None:
-    """Write neighbouring words for the threads of each row, into at most two external rows, now."""
+    """Write neighbouring words for the threads of each row, into at most two external rows, now.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    slot : int
+        Buffer of words of 32 bits.
+    address : Vector
+        Element of each thread; those of a row are neighbours.
+    value : Value
+        Of each thread.
+    gate : Value or None
+        Whether a thread writes; all do without it.
+    count : int
+        External rows, 1 or 2.
+    """
     lanes = emit.config.lanes
     row, lane = _split(emit, address, 0)
     assert isinstance(row, Vector)
@@ -216,7 +271,23 @@ def store_rows(
 
 
 def store(emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, gate: Value | None) -> None:
-    """Write an element for each thread whose gate is true, now."""
+    """Write an element for each thread whose gate is true, now.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    slot : int
+        Buffer.
+    dtype : DType
+        Of its elements.
+    address : Value
+        Element of each thread.
+    value : Value
+        Of each thread.
+    gate : Value or None
+        Whether a thread writes; all do without it.
+    """
     if isinstance(gate, LaneConstant):
         if not gate.bits:
             return

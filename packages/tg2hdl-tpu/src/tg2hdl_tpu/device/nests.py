@@ -42,9 +42,19 @@ _LINES = 8000
 def emit_nest(
     emit: Emitter, kernel: KernelIR, variables: Mapping[str, int], rows: int, shared: Collection[int] = ()
 ) -> bool:
-    """Emit a kernel with so many rows of a value at a time; False, and nothing, where it needs the general way.
+    """Emit a kernel, many rows of a value at a time; False, and nothing, where it needs the general way.
 
-    The last rows of the outputs in `shared` have elements of others.
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    kernel : KernelIR
+    variables : mapping of str to int
+        Values by name.
+    rows : int
+        Rows of a value.
+    shared : collection of int
+        Slots of outputs whose last rows have elements of others.
     """
     tiles = TileEmitter(emit)
     before = dict(emit.code.constants)

@@ -58,7 +58,19 @@ class SumPlanner(Factors):
         counters: list[set[IRCounter]],
         swapped: bool,
     ) -> SumPlan | None:
-        """One way to execute a sum; `counters` are those of its factors."""
+        """One way to execute a sum; `counters` are those of its factors.
+
+        Parameters
+        ----------
+        found : SumOfProducts
+            The sum.
+        above : tuple of IRCounter
+            Loops around it, outermost first.
+        counters : list of set of IRCounter
+            Loops of which each factor depends.
+        swapped : bool
+            Whether the second factor is the left matrix.
+        """
         a, b = found.factors[::-1] if swapped else found.factors
         of_a, of_b = counters[::-1] if swapped else counters
         wide = [c for c in (*above, *found.counters) if self.bounds[c.axis] > 1]

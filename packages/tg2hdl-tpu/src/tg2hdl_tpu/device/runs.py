@@ -39,7 +39,15 @@ class ThreadBlock:
     ragged: int
 
     def row(self, emit: Emitter, per_word: int) -> Value:
-        """First row of external memory, where element 0 belongs to thread 0."""
+        """First row of external memory, where element 0 belongs to thread 0.
+
+        Parameters
+        ----------
+        emit : Emitter
+            Gets the code.
+        per_word : int
+            Elements of a word of 32 bits.
+        """
         first = self.start // per_word
         if isinstance(self.number, LaneConstant):
             return LaneConstant(first)
@@ -96,7 +104,23 @@ def _move(emit: Emitter, op: str, slot: int, row: Value, rows: Rows, *, count: i
 def load_run(
     emit: Emitter, slot: int, dtype: DType, block: ThreadBlock, offset: Value, size: int | None
 ) -> Vector:
-    """Elements `thread + offset`, now.  With `size`, that of the buffer, blocks that lie outside read anything."""
+    """Read the elements `thread + offset`, now.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    slot : int
+        Buffer.
+    dtype : DType
+        Of its elements.
+    block : ThreadBlock
+        The threads.
+    offset : Value
+        Elements, the same for all threads.
+    size : int or None
+        Elements of the buffer, where a block may lie outside, which then reads anything.
+    """
     per_word = elements_of_word(dtype)
     lanes = emit.config.lanes
     words = -(-block.rows // per_word)
@@ -166,7 +190,25 @@ def store_run(
     value: Value,
     gate: Value | None,
 ) -> bool:
-    """Elements `thread + offset`, now; False where that needs another way."""
+    """Write the elements `thread + offset`, now; False, and nothing, where rows cannot be written as wholes.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    slot : int
+        Buffer.
+    dtype : DType
+        Of its elements.
+    block : ThreadBlock
+        The threads.
+    offset : Value
+        Elements, the same for all threads.
+    value : Value
+        Of each thread.
+    gate : Value or None
+        Whether a thread writes; all do without it.
+    """
     per_word = elements_of_word(dtype)
     if per_word > 1 and gate is not None:
         return False

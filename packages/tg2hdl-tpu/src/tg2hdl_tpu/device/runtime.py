@@ -45,7 +45,14 @@ class LoadedKernel:
 
     @staticmethod
     def source(kernel: KernelIR, options: TinytpuOptions) -> str:
-        """Printed kernel with its options."""
+        """Printed kernel with its options.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+        options : TinytpuOptions
+            Of the device.
+        """
         return f"{_HEADER}{options}\n{kernel.format()}"
 
     @compiles
@@ -56,6 +63,13 @@ class LoadedKernel:
     @compiles
     def run(self, buffers: Sequence[memoryview], values: Sequence[int]) -> Result:
         """Run once on buffers in slot order; those outside of the rows of external memory are copied there.
+
+        Parameters
+        ----------
+        buffers : sequence of memoryview
+            One for each of the kernel, of its size in bytes.
+        values : sequence of int
+            Of the variables, in their order.
 
         Raises
         ------
@@ -161,7 +175,19 @@ def compiled(
     steady: frozenset[int] = frozenset(),
     shared: frozenset[int] = frozenset(),
 ) -> _Words:
-    """Program of a printed kernel for the values of its variables; slots of tensors that do not change, of views."""
+    """Program of a printed kernel for the values of its variables.
+
+    Parameters
+    ----------
+    text : str
+        A printed kernel.
+    values : tuple of int
+        Of its variables, in their order.
+    steady : frozenset of int
+        Slots of tensors that do not change.
+    shared : frozenset of int
+        Slots of views, whose last row has elements of others.
+    """
     kernel = parse_kernel(text)
     variables = {v.name: x for v, x in zip(kernel.variables, values, strict=True)}
     return _Words(compile_kernel(kernel, CONFIG, variables, steady, shared))

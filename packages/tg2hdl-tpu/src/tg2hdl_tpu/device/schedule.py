@@ -36,7 +36,15 @@ class _Step:
 
 
 def scheduled(lines: Sequence[Line], config: Config) -> list[Line]:
-    """The instructions, each behind all that it depends on, where it waits least."""
+    """The instructions, each behind all that it depends on, where it waits least.
+
+    Parameters
+    ----------
+    lines : sequence of Line
+        In an order that gives the right result.
+    config : Config
+        The machine, with its latencies.
+    """
     if len(lines) > _MOST or any(_kind(line) is None for line in lines):
         return list(lines)
     steps = [

@@ -50,7 +50,15 @@ class Shuffle:
     cost: int
 
     def tiled(self, config: Config, depth: int, width: int) -> Shuffle | None:
-        """The copy of a matrix, with tiles of the matrix unit as `Matrix.tiles` says, in columns of at most a row."""
+        """The copy of a matrix, with tiles of the matrix unit as `Matrix.tiles` says, in columns of at most a row.
+
+        Parameters
+        ----------
+        config : Config
+            The machine, with the sides of its matrix unit.
+        depth, width : int
+            Rows and columns of the matrix; multiples of these sides.
+        """
         wide = min(width, _BYTES * config.lanes)
         table = self.table[: depth * width].reshape(
             depth // config.rows, config.rows, width // wide, wide // config.columns, config.columns
@@ -59,7 +67,14 @@ class Shuffle:
 
 
 def shuffle_of(kernel: KernelIR, config: Config) -> Shuffle | None:
-    """A kernel that only copies bytes, where it is small enough."""
+    """A kernel that only copies bytes, where it is small enough.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    config : Config
+        The machine.
+    """
     statements = list(kernel.loop_tree.statements())
     if len(statements) != 2 or kernel.variables:
         return None
@@ -128,7 +143,14 @@ def _cycles(line: Table) -> int:
 
 
 def emit_shuffle(emit: Emitter, shuffle: Shuffle) -> None:
-    """Emit a copy, now."""
+    """Emit a copy, now.
+
+    Parameters
+    ----------
+    emit : Emitter
+        Gets the code.
+    shuffle : Shuffle
+    """
     lanes = emit.config.lanes
     at, window, words = 0, None, Rows(0)
     for first, count, table in shuffle.parts:

@@ -69,7 +69,15 @@ def find_sum(loop: LoopIR) -> SumOfProducts | None:
 
 
 def starts_at_zero(reg: int, before: list[IRItem]) -> bool:
-    """Whether a register is 0 after these items."""
+    """Whether a register is 0 after these items.
+
+    Parameters
+    ----------
+    reg : int
+        Index of the register.
+    before : list of IRItem
+        Items of the same block, in order.
+    """
     for item in reversed(before):
         inside = item.statements() if isinstance(item, LoopIR) else (item,)
         for store in inside:

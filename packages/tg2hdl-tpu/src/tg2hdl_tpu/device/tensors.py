@@ -126,13 +126,26 @@ class Tensors:
         return found
 
     def fetch(self, slot: int, low: int, high: int) -> _Resident:
-        """Load rows of elements."""
+        """Load rows of elements.
+
+        Parameters
+        ----------
+        slot : int
+            Buffer.
+        low, high : int
+            First and last row, each of as many elements as the machine has lanes.
+
+        Raises
+        ------
+        Unfit
+            For rows that are far outside of the buffer.
+        """
         buffer = self.kernel.buffer(slot)
         lanes, narrow = self.emit.config.lanes, elements_of_word(buffer.dtype)
         if low < -_BEYOND * narrow or high >= buffer.depth // lanes + _BEYOND * narrow:
             raise Unfit  # elements that a gate leaves out may be outside of the memory
         if narrow > 1:
-            self.resident[slot] = self.unpacked(slot, buffer.dtype, low // narrow, high // narrow)
+            self.resident[slot] = self._unpacked(slot, buffer.dtype, low // narrow, high // narrow)
             return self.resident[slot]
         rows = Rows(high - low + 1)
         self.resident[slot] = _Resident(rows, low)
@@ -141,7 +154,7 @@ class Tensors:
             self.emit.line("load", dst=RowPlace(rows, at), b=low + at, slot=slot, count=part)
         return self.resident[slot]
 
-    def unpacked(self, slot: int, dtype: DType, low: int, high: int) -> _Resident:
+    def _unpacked(self, slot: int, dtype: DType, low: int, high: int) -> _Resident:
         """External rows whose words hold several elements, as a row for each of so many lanes."""
         emit, lanes, narrow = self.emit, self.emit.config.lanes, elements_of_word(dtype)
         lane, count = np.arange(lanes), high - low + 1
@@ -164,7 +177,7 @@ class Tensors:
         assert isinstance(value, Tile)
         return _Resident(value.rows, low * narrow)
 
-    def block(self, slot: int, form: Affine) -> _Resident | None:
+    def _block(self, slot: int, form: Affine) -> _Resident | None:
         """The rows of a tensor that the iterations at hand read; None where there are too many between them."""
         lanes = self.emit.config.lanes
         low = high = self.layout.first(form)
@@ -182,19 +195,19 @@ class Tensors:
     def elements(self, node: IRBufLoad) -> Tile:
         """Elements of a resident tensor: its rows, or their lanes in another order."""
         form, layout, lanes = self.form(node.addr), self.layout, self.emit.config.lanes
-        block = self.block(node.buf_idx, form)
+        block = self._block(node.buf_idx, form)
         pattern, first, steps = layout.pattern(form), layout.first(form), layout.steps(form)
         used = lanes if layout.rows else layout.last
         if (pattern == np.arange(lanes))[:used].all() and not any(v % lanes for v in (first, *steps)):
             strides = tuple(s // lanes for s in steps)
             if block is None:
-                return self.apart(node.buf_idx, first // lanes, strides)
+                return self._apart(node.buf_idx, first // lanes, strides)
             return Tile(block.rows, False, 0, strides, first // lanes - block.first)
         if block is None:
             raise Unfit
         return self._permuted(block, pattern, first, steps)
 
-    def apart(self, slot: int, first: int, steps: tuple[int, ...]) -> Tile:
+    def _apart(self, slot: int, first: int, steps: tuple[int, ...]) -> Tile:
         """Rows of a tensor that lie far apart, side by side in VMEM."""
         if elements_of_word(self.kernel.buffer(slot).dtype) > 1:
             raise Unfit
@@ -283,7 +296,19 @@ class Tensors:
         emit.line("select", dst=into, a=parts[0], b=parts[1], count=count)
 
     def store(self, node: IRBufStore, value: Tile) -> None:
-        """Write a value to external memory."""
+        """Write a value to external memory.
+
+        Parameters
+        ----------
+        node : IRBufStore
+        value : Tile
+            A tile in the layout of the results.
+
+        Raises
+        ------
+        Unfit
+            For elements that are not neighbouring lanes of whole rows.
+        """
         emit, lanes, layout = self.emit, self.emit.config.lanes, self.outer
         form = self.form(node.addr)
         pattern, first, steps = layout.pattern(form), layout.first(form), layout.steps(form)
@@ -293,7 +318,7 @@ class Tensors:
         if not self.is_flat(form) if self.is_cut else any(v % lanes for v in steps):
             raise Unfit
         space, part = emit.space, layout.last
-        whole = part == lanes or self.ends(node.buf_idx, form)
+        whole = part == lanes or self._ends(node.buf_idx, form)
         own = dense(space, [e > 1 for e in space])
         varies = [s != 0 or e == 1 for s, e in zip(value.strides, space, strict=True)]
         if not all(varies) or value.rows.keeps or (value.strides != own and (self.is_cut or not whole)):
@@ -304,7 +329,7 @@ class Tensors:
             total = prod(self.extents[c] for c in self.wide)
             value = compact(emit, value, self.extents[self.wide[0]], total)
             space, steps, part = (-(-total // lanes),), (lanes,), total % lanes or lanes
-            whole = part == lanes or self.ends(node.buf_idx, form)
+            whole = part == lanes or self._ends(node.buf_idx, form)
         if elements_of_word(node.dtype) > 1:
             self._store_narrow(node, value, space, first, steps, part)
             return
@@ -319,7 +344,7 @@ class Tensors:
                 if not whole and at + rows - 1 == last:
                     rows -= 1
                 if rows:
-                    self.move(node.buf_idx, value, at, first // lanes + to, rows)
+                    self._move(node.buf_idx, value, at, first // lanes + to, rows)
         if not whole:
             self._store_part(node.buf_idx, RowPlace(value.rows, value.first + last), end, part)
 
@@ -359,7 +384,7 @@ class Tensors:
         whole = count % narrow == 0 and part == lanes
         if len(runs) != 1 or first % (lanes * narrow) or (count > 1 and runs[0][2] != (1, 1)):
             raise Unfit
-        if not whole and not self.ends(node.buf_idx, self.form(node.addr)):
+        if not whole and not self._ends(node.buf_idx, self.form(node.addr)):
             raise Unfit
         around, emit.space = emit.space, space
         bits = emit.tile(to_bits(emit, value, dtype))
@@ -381,12 +406,12 @@ class Tensors:
             "store", a=RowPlace(words), b=first // (lanes * narrow), slot=node.buf_idx, count=words.count
         )
 
-    def ends(self, slot: int, form: Affine) -> bool:
+    def _ends(self, slot: int, form: Affine) -> bool:
         """Whether nothing lies behind the last element in its row."""
         last = form.const + sum(k * (self.extents[s] - 1) for s, k in form.terms if isinstance(s, IRCounter))
         return slot not in self.shared and last == self.kernel.buffer(slot).depth - 1
 
-    def move(self, slot: int, value: Tile, at: int, to: int, count: int) -> None:
+    def _move(self, slot: int, value: Tile, at: int, to: int, count: int) -> None:
         """Store neighbouring rows; while the last of them are computed, where an instruction has just done so."""
         emit = self.emit
         items = emit.scopes[-1].items

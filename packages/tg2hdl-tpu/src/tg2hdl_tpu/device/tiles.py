@@ -24,12 +24,28 @@ class Tile(Vector):
     first: int = 0
 
     def at(self, dimension: int, index: int) -> Tile:
-        """The part at one place of a dimension."""
+        """The part at one place of a dimension.
+
+        Parameters
+        ----------
+        dimension : int
+            Of the space; the part has not this one.
+        index : int
+            Place in it.
+        """
         strides = (*self.strides[:dimension], *self.strides[dimension + 1 :])
         return Tile(self.rows, False, 0, strides, self.first + index * self.strides[dimension])
 
     def part(self, dimension: int, start: int) -> Tile:
-        """The part from a place of a dimension on."""
+        """The part from a place of a dimension on.
+
+        Parameters
+        ----------
+        dimension : int
+            Of the space.
+        start : int
+            First place in it.
+        """
         return Tile(self.rows, False, 0, self.strides, self.first + start * self.strides[dimension])
 
 
@@ -69,7 +85,21 @@ class TileEmitter(Emitter):
         level: int = 0,
         **fields: int,
     ) -> Tile:
-        """``op(a, b)``, now."""
+        """``op(a, b)``, now.
+
+        Parameters
+        ----------
+        op : str
+            Name of the instruction.
+        a, b : Value
+            Operands; `b` may be missing.
+        into : Vector or None
+            Rows of the result; new ones without it.
+        level : int
+            Not used: an operation on tiles is emitted in the innermost scope.
+        **fields : int
+            Further fields of the instruction.
+        """
         first = self.tile(a)
         second = None if b is None or isinstance(b, LaneConstant) else self.tile(b)
         if into is None:
@@ -91,7 +121,23 @@ class TileEmitter(Emitter):
         register: int = 0,
         **fields: int,
     ) -> None:
-        """Write ``op(a, b)`` to the rows of a tile; an address register is added to `a`."""
+        """Write ``op(a, b)`` to the rows of a tile.
+
+        Parameters
+        ----------
+        op : str
+            Name of the instruction.
+        into : Tile
+            Rows of the result.
+        a, b : Tile
+            Operands; `b` may be missing.
+        space : sequence of int or None
+            Extents, outermost first; those of the emitter by default.
+        register : int
+            Address register that is added to `a`; 0 for none.
+        **fields : int
+            Further fields of the instruction.
+        """
         whole = self.space if space is None else space
         space = tuple(e if s else 1 for e, s in zip(whole, into.strides, strict=True))
         operands = [into.strides, a.strides]
@@ -112,7 +158,13 @@ class TileEmitter(Emitter):
             )
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """``a`` where the condition is not 0, else ``b``, now."""
+        """``a`` where the condition is not 0, else ``b``, now.
+
+        Parameters
+        ----------
+        condition : Value
+        a, b : Value
+        """
         if isinstance(condition, LaneConstant):
             return a if condition.bits else b
         operands = [v for v in (condition, a, b) if isinstance(v, Tile)]

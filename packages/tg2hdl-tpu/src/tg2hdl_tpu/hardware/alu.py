@@ -91,12 +91,28 @@ def _operations(zero_points: bool) -> tuple[VectorOp, ...]:
 
 
 def operations(opcode: Any, *, zero_points: bool = False) -> Value:
-    """Return a bit for each operation of this unit: whether it is the one of this opcode."""
+    """Return a bit for each operation of this unit: whether it is the one of this opcode.
+
+    Parameters
+    ----------
+    opcode
+        Value of the opcode.
+    zero_points : bool
+        Whether the unit subtracts zero points.
+    """
     return Cat(is_one_of(opcode, (op.name,)) for op in _operations(zero_points))
 
 
 def decoded(operation: Any, *, zero_points: bool = False) -> Value:
-    """Return the bits of `controls` for the bits of `operations`."""
+    """Return the bits of `controls` for the bits of `operations`.
+
+    Parameters
+    ----------
+    operation
+        Bits of `operations`.
+    zero_points : bool
+        Whether the unit subtracts zero points.
+    """
     bits = {op.name: operation[n] for n, op in enumerate(_operations(zero_points))}
     found = controls(zero_points=zero_points).values()
     return Cat(reduce(or_, [bits[name] for name in names]) for names in found)
@@ -112,7 +128,17 @@ def _spread(flags: list[Any]) -> Value:
 
 
 def factor_of(b: Any, left: Any, right: Any, plain: Any) -> Value:
-    """Return the factor of a lane: `b`, if it is `plain`, else the power of two of a shift left or right."""
+    """Return the factor of a lane: `b`, if it is `plain`, else the power of two of a shift left or right.
+
+    Parameters
+    ----------
+    b
+        Operand of a lane, 32 bits; shifts use its low 5 bits.
+    left, right
+        Whether the operation is this shift.
+    plain
+        Whether it is a product.
+    """
     # The low bits of -b, for a shift to the right.
     n = [b[0], *(b[i] ^ (right & b[:i].any()) for i in range(1, 4)), b[4] & left]
     low = [Cat(n[:2]) == i for i in range(4)]

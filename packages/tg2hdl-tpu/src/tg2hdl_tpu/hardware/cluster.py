@@ -206,7 +206,14 @@ class Cluster(wiring.Component):
 
 
 def cluster_model(config: Config, cores: int) -> Any:
-    """Return a `Cluster` as a model for `tg2hdl_sim`."""
+    """Return a `Cluster` as a model for `tg2hdl_sim`.
+
+    Parameters
+    ----------
+    config : Config
+        Of each core.
+    cores : int
+    """
     from tg2hdl_sim import SimulationModel
 
     cluster = Cluster(config, cores)

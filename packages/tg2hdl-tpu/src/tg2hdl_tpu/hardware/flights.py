@@ -147,7 +147,15 @@ class Flights:
         )
 
     def following(self, now: list[Any], issued: Any) -> list[Any]:
-        """The value of each place in the next cycle; `issued` belongs to the row that is issued now."""
+        """The value of each place in the next cycle; `issued` belongs to the row that is issued now.
+
+        Parameters
+        ----------
+        now : list of Any
+            Value of each place in this cycle: those of the ages, then those of each slow row.
+        issued
+            Value of the row that is issued.
+        """
         count = len(self.ages) - 1
         ages, rest = now[:count], now[count:]
         found = [issued, *ages[:-1]]

@@ -40,7 +40,16 @@ _MOST = {
 
 
 def delayed(m: Module, value: Any, cycles: int) -> Value:
-    """Return the value some cycles later."""
+    """Return the value some cycles later.
+
+    Parameters
+    ----------
+    m : Module
+        Whose registers they are.
+    value
+        At most 32 bits.
+    cycles : int
+    """
     for _ in range(cycles):
         later = Signal(32, reset_less=True)
         m.d.sync += later.eq(value)
@@ -49,7 +58,21 @@ def delayed(m: Module, value: Any, cycles: int) -> Value:
 
 
 def core_result(m: Module, kind: Any, operands: list[Any], stages: int, **options: Any) -> Value:
-    """Return the result of a core of `tg2hdl_fp32`, `stages` cycles after the operands."""
+    """Return the result of a core of `tg2hdl_fp32`, `stages` cycles after the operands.
+
+    Parameters
+    ----------
+    m : Module
+        Of which the core becomes a submodule.
+    kind
+        Class of the core.
+    operands : list of Any
+        Words of 32 bits, one or two.
+    stages : int
+        Cycles; where the core has fewer, registers follow it.
+    **options
+        Further parameters of the core.
+    """
     inside = min(stages, _MOST.get(kind, stages))
     core = kind(stages=inside, **options)
     m.submodules += core

@@ -18,6 +18,23 @@ def pair_controls(
     """The operation of pairs; from registers if they are `registered`, and else from the values themselves.
 
     `sums` and `apart` clear the words that the other one does not need, if the pairs take something.
+
+    Parameters
+    ----------
+    m : Module
+        Of the reduction unit.
+    name : str
+        Begins the names of the registers.
+    combines
+        Whether the words of a pair become one; else both go on.
+    subtracts
+        Whether words are compared, by their difference, and not added.
+    least
+        Whether the comparison keeps the lesser word.
+    valid
+        Whether a row is there; always, without it.
+    registered : bool
+        Whether there is a register, with which the controls are a cycle later.
     """
     sums, there = combines & ~subtracts, Const(1) if valid is None else valid
     found: dict[str, Any] = {
@@ -50,7 +67,17 @@ class WordPair:
         self.raw: tuple[Value, ...] = ()
 
     def take(self, m: Module, other: WordPair, on: SimpleNamespace) -> None:
-        """Assign all parts in the next cycle, if it takes them; unused ones are cleared."""
+        """Assign all parts in the next cycle, if it takes them; unused ones are cleared.
+
+        Parameters
+        ----------
+        m : Module
+            Of the reduction unit.
+        other : WordPair
+            The pair before.
+        on : SimpleNamespace
+            Controls of `pair_controls`, of the same cycle.
+        """
         with m.If(on.takes):
             m.d.sync += [mine.eq(theirs) for mine, theirs in zip(self.first, other.first, strict=True)]
         for mine, theirs, clear in zip(self.words, other.raw, (on.apart, on.sums, on.sums), strict=True):
@@ -60,7 +87,17 @@ class WordPair:
                 m.d.sync += mine.eq(theirs)
 
     def combine(self, x: Value, y: Value, on: SimpleNamespace, alone: int) -> list[Any]:
-        """Assign x and y, combined or not; if not, `low` is x for `alone`, else y."""
+        """Assign x and y, combined or not; if not, `low` is x for `alone`, else y.
+
+        Parameters
+        ----------
+        x, y : Value
+            Words of 32 bits.
+        on : SimpleNamespace
+            Controls of `pair_controls`.
+        alone : int
+            Which word goes on where they are not combined: 1 for `x`.
+        """
         zero = Const(0, 32)
         full = Signal(33, name=f"{self.words[0].name}_", attrs=INVERTS)
         total = full[1:]

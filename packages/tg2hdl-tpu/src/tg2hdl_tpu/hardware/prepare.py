@@ -137,12 +137,29 @@ def prepared(
 
 
 def with_ends(row: Any, out: Any) -> list[Any]:
-    """Assign the last rows of a transfer to `out`."""
+    """Assign the last rows of a transfer to `out`.
+
+    Parameters
+    ----------
+    row
+        View of a prepared row.
+    out
+        View with the fields `final` and `outside_final`.
+    """
     return [out.final.eq(row.first_row + row.further), out.outside_final.eq(row.outside + row.further)]
 
 
 def with_checks(config: Config, row: Any, out: Any) -> list[Any]:
-    """Assign the checks of the addresses of `row`, with those of `with_ends`, to `out`."""
+    """Assign the checks of the addresses of `row`, with those of `with_ends`, to `out`.
+
+    Parameters
+    ----------
+    config : Config
+    row
+        View of a row with its ends.
+    out
+        View with the fields `bad` and `outside_bad`.
+    """
     beyond = row.final[row_bits(config) :].any()
     wrong = row.outside[-1] | (row.outside_final >= config.xmem_rows)
     bad = row.wrong.any() | (row.transfer & beyond)

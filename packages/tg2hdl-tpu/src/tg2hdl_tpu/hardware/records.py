@@ -171,12 +171,27 @@ def row_bits(config: Config) -> int:
 
 
 def part_logs(config: Config, pre: int) -> list[int]:
-    """Log2 of the parts that a row has: for a row of the matrix unit, for a row of weights, for a tile."""
+    """Log2 of the parts that a row has: for a row of the matrix unit, for a row of weights, for a tile.
+
+    Parameters
+    ----------
+    config : Config
+    pre : int
+        Format of the words: 1 for words of 32 bits, 2 for packed bytes.
+    """
     words = {1: config.lanes, 2: config.packed}[pre]
     sizes = (config.rows, config.columns, config.rows * config.columns)
     return [max(1, words // size).bit_length() - 1 for size in sizes]
 
 
 def is_one_of(opcode: Any, names: Iterable[str]) -> Any:
-    """Whether an opcode is one of some instructions."""
+    """Whether an opcode is one of some instructions.
+
+    Parameters
+    ----------
+    opcode
+        Value of the opcode.
+    names : iterable of str
+        Instructions.
+    """
     return reduce(or_, [opcode == OPCODES[name].code for name in names])

@@ -20,6 +20,15 @@ def waiting_instructions(m: Module, core: Any, free: Any) -> tuple[Any, Any, Sig
     """Give the instruction that follows in the row stage, whether there is one, and which places hold one.
 
     One waits, or else goes through at once; with registers for the issue two wait, in turns, and none goes through.
+
+    Parameters
+    ----------
+    m : Module
+        Of the core.
+    core : TensorCore
+        Whose scalar unit gives the instructions.
+    free
+        Whether the row stage takes the next instruction in this cycle.
     """
     sxu, number = core.sxu, 1 + core.config.issue_registers
     places = [Signal(handed_layout(), name=f"q{n}", reset_less=True) for n in range(number)]
@@ -55,7 +64,21 @@ def waiting_instructions(m: Module, core: Any, free: Any) -> tuple[Any, Any, Sig
 
 
 def prepare_rows(m: Module, core: Any, x_valid: Any, free: Any, following: Any) -> None:
-    """Give the rows of the instruction `x` to the queue, one after the other; then comes `following`."""
+    """Give the rows of the instruction `x` to the queue, one after the other; then comes `following`.
+
+    Parameters
+    ----------
+    m : Module
+        Of the core.
+    core : TensorCore
+        Gets the queue and the indices of gathers.
+    x_valid
+        Whether `core.x` is an instruction.
+    free
+        Driven: whether the row stage takes the next instruction.
+    following
+        View of the next instruction.
+    """
     config, x = core.config, core.x
     number, first, left, last, stepped = Signal(5), Signal(), Signal(10), Signal(), Signal()
     gathered, beyond, primed = Signal(signed(28)), Signal(), Signal()

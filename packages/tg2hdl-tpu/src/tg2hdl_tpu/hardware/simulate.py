@@ -61,7 +61,17 @@ class Hardware:
 
     @in_turn
     def write(self, space: str, start: int, rows: NDArray[np.int32]) -> None:
-        """Write rows of ``vmem`` or ``xmem``."""
+        """Write rows of ``vmem`` or ``xmem``.
+
+        Parameters
+        ----------
+        space : str
+            ``vmem`` or ``xmem``.
+        start : int
+            First row.
+        rows : ndarray of int32
+            Words of 32 bits: one row for each of the memory, one column for each lane.
+        """
         limbs, half = self._limbs(rows), self.config.vmem_rows // 2
         if space == "xmem":
             self.simulation.write_memory("xmem", limbs, start)
@@ -81,7 +91,20 @@ class Hardware:
 
     @in_turn
     def run_bundle(self, bundle: Bundle, *, limit: int = 1_000_000) -> Result:
-        """Power on, load a bundle and run it."""
+        """Power on, load a bundle and run it.
+
+        Parameters
+        ----------
+        bundle : Bundle
+            Of the same configuration.
+        limit : int
+            In cycles from the start.
+
+        Raises
+        ------
+        SimulationError
+            When the processor has not halted by then.
+        """
         simulation = self.simulation
         simulation.reset()
         if bundle.program:

@@ -71,7 +71,20 @@ class SumRegisters(wiring.Component):
 
 
 def prepare_sums(m: Module, config: Config, x: Any, a: Any, out: Any) -> None:
-    """Complete a prepared row of the instruction `x` that uses the sums; `a` is its first address."""
+    """Complete a prepared row of the instruction `x` that uses the sums; `a` is its first address.
+
+    Parameters
+    ----------
+    m : Module
+        Of the row stage.
+    config : Config
+    x
+        View of the instruction.
+    a
+        Its first address in the scratchpad, in rows.
+    out
+        View of the prepared row.
+    """
     bits = (config.vmem_rows - 1).bit_length()
     log = (config.packed // config.columns).bit_length() - 1
     preload, outer = (x.opcode == OPCODES[name].code for name in ("preload", "outer"))
@@ -102,6 +115,18 @@ def connect_sums(m: Module, config: Config, matrix: Any, ages: list[Any], row_a:
     """Build the sums of a core and return the row that is read, where `matrix` has its result.
 
     An older row has added its products when a younger one reads: both happen at the same age.
+
+    Parameters
+    ----------
+    m : Module
+        Of the core.
+    config : Config
+    matrix
+        The matrix unit.
+    ages : list of Any
+        Views of the rows in flight, by cycles since their issue.
+    row_a, row_b
+        Words read from the scratchpad for a row at its check.
     """
     m.submodules.sums = sums = SumRegisters(config)
     at = 1 + config.read_registers

@@ -13,7 +13,15 @@ __all__ = ["connect_channels"]
 
 
 def connect_channels(m: Module, core: Any) -> None:
-    """Move rows of both channels of a `TensorCore`, and those of its host port into the scratchpad."""
+    """Move rows of both channels of a `TensorCore`, and those of its host port into the scratchpad.
+
+    Parameters
+    ----------
+    m : Module
+        Of the core.
+    core : TensorCore
+        With channels, scratchpad and host port.
+    """
     config, load, store, vmem = core.config, core.load, core.store, core.vmem
     m.submodules.arriving = arriving = RowFifo(config.row_bits, ahead=bool(config.issue_registers))
     m.submodules.leaving = leaving = RowFifo(config.row_bits, ahead=bool(config.read_registers))

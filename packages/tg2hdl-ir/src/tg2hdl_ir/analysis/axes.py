@@ -25,6 +25,7 @@ from tg2hdl_ir.nodes import (
 __all__ = ["AxisInfo", "analyze_axes", "axes_of", "is_injective"]
 
 _ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
+_EXTREMA = ("min", "max")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class AxisInfo:
     reducible : frozenset of int
         Axes whose iterations only add to integer accumulators, or to float ones where these may be regrouped.
     scanned : frozenset of int
-        Axes of innermost loops that do the same, and store the accumulators in between: lanes keep their order.
+        Axes of innermost loops whose lanes keep their order: they do the same and store the accumulators in between,
+        or their accumulators are extrema of floats.
     floats : frozenset of int
         Axes that carry a float register.
     """
@@ -97,8 +99,10 @@ def analyze_axes(kernel: KernelIR, *, regroup_floats: bool = False) -> AxisInfo:
     carried = {axis: touched[axis] - private[axis] for axis in axes}
     plain = _accumulators(placed, regroup_floats)
     floats = {r.idx for r in kernel.registers if r.dtype.is_float}
-    adding = {a for a in axes if carried[a] and carried[a] <= plain and a in memory}
+    adding = {a for a in axes if carried[a] and carried[a] <= plain.keys() and a in memory}
+    extrema = {r for r, op in plain.items() if r in floats and op in _EXTREMA}
     seen = {a for a in adding if any(a in path and _stores(s, carried[a]) for s, path in placed)}
+    seen |= {a for a in adding if carried[a] & extrema}
     leaves = {loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter and not loop.loops}
     # Each row is a run: its loop stays as it is.
     rows = {loop.counter.axis for loop in kernel.loop_tree.loops if loop.counter and loop.axis_type == "rows"}
@@ -161,27 +165,34 @@ def _independent_in_memory(axes: set[int], placed: list[tuple[IRStatement, tuple
     return result | {a for a in axes if not any(a in path for _, path in stores)}
 
 
-def _accumulators(placed: list[tuple[IRStatement, tuple[int, ...]]], regroup_floats: bool) -> set[int]:
-    """Registers whose every update is ``reg = op(reg, x)`` with one op and x free of registers."""
+def _accumulators(placed: list[tuple[IRStatement, tuple[int, ...]]], regroup_floats: bool) -> dict[int, str]:
+    """Registers whose every update is ``reg = op(reg, x)`` with one op and x free of registers, and the op."""
     ops: dict[int, set[str | None]] = {}
     for statement, _ in placed:
         if isinstance(statement, IRRegStore):
             ops.setdefault(statement.reg, set()).add(_update_op(statement, regroup_floats))
-    return {reg for reg, found in ops.items() if None not in found and len(found - {"init"}) == 1}
+    updated = {reg: found - {"init"} for reg, found in ops.items()}
+    return {reg: op for reg, found in updated.items() if len(found) == 1 for op in found if op is not None}
 
 
 def _update_op(store: IRRegStore, regroup_floats: bool) -> str | None:
     value = store.value
-    if store.index is not None or store.gate is not None or (value.dtype.is_float and not regroup_floats):
+    if store.index is not None or store.gate is not None:
         return None
     if not _reads_register(value):
         return "init"
-    if isinstance(value, IROp) and value.op in (("add",) if value.dtype.is_float else _ASSOCIATIVE):
-        own = [s for s in value.srcs if isinstance(s, IRRegLoad) and s.reg == store.reg]
-        others = [s for s in value.srcs if s not in own]
-        if len(own) == 1 and not any(_reads_register(s) for s in others):
-            return value.op
-    return None
+    if not isinstance(value, IROp):
+        return None
+    own = [s for s in value.srcs if isinstance(s, IRRegLoad) and s.reg == store.reg]
+    others = [s for s in value.srcs if s not in own]
+    if len(own) != 1 or any(_reads_register(s) for s in others):
+        return None
+    if not value.dtype.is_float:
+        return value.op if value.op in _ASSOCIATIVE else None
+    if value.op in _EXTREMA:
+        # In the other order a NaN would take the place of the extreme so far.
+        return value.op if value.srcs[0] is own[0] and not value.dtype.finite else None
+    return value.op if value.op == "add" and regroup_floats else None
 
 
 def _reads_register(value: IRValue) -> bool:

@@ -2,10 +2,16 @@
 
 So do float additions where the user gave up their order.  Where the sums in between are used too, as in a scan, each is
 the register plus a prefix of the terms.  The prefixes share their trees, as in Sklansky's conditional-sum adder (1960).
+
+Extrema of floats keep their bits.  ``max(a, b)`` is ``b if b > a else a``: a chain that starts at `a` gives the first of
+its largest elements and skips every later NaN.  Among numbers "the first of the largest" is associative, so a tree of
+the terms in their order gives the same element, -0 and +0 included.  A NaN must not be the first operand in the tree:
+there the infinity that no term exceeds takes its place.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 
@@ -18,6 +24,7 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["balance"]
 
 _ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
+_EXTREMA = ("min", "max")
 
 
 @ir_pass(
@@ -26,7 +33,7 @@ _ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
     term="tree height reduction",
 )
 def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
-    """Regroup integer chains, whose results do not depend on the grouping.
+    """Regroup chains of integers and extrema of floats, whose results do not depend on the grouping.
 
     Parameters
     ----------
@@ -52,11 +59,22 @@ def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
 
 
 def _neutral(op: str, dtype: DType) -> IRConst:
+    if dtype.is_float and op in _EXTREMA:
+        return IRConst(-math.inf if op == "max" else math.inf, dtype)
     if dtype.is_float:
         # Unlike 0.0 it leaves a sum of negative zeros as it is.
         return IRConst(-0.0, dtype)
     value = {"add": 0, "or": 0, "xor": 0, "and": -1, "min": dtype.max_value, "max": dtype.min_value}[op]
     return IRConst(bool(value) if dtype.is_bool else dtype.wrap(value), dtype)
+
+
+def _is_neutral(value: IRValue, op: str) -> bool:
+    return isinstance(value, IRConst) and value.value == _neutral(op, value.dtype).value
+
+
+def _keeps_order(op: str, dtype: DType) -> bool:
+    """Whether the operands of a chain stay in their order: signs of zeros and NaN depend on it."""
+    return dtype.is_float and op in _EXTREMA
 
 
 class _Balancer(Rewriter):
@@ -65,8 +83,10 @@ class _Balancer(Rewriter):
         self.uses = uses
         self.regroup_floats = regroup_floats
         self.carried: dict[IRValue, bool] = {}
+        self.chains: dict[IRValue, str | None] = {}
         self.prefixes: set[IRValue] = set()
         self.trees: dict[tuple[str, tuple[IRValue, ...]], IRValue] = {}
+        self.numbers: set[IRValue] = set()
 
     def find_prefixes(self, updated: IRValue) -> None:
         """Note the sums that lead to a register's new value, if one of them is used elsewhere too."""
@@ -98,24 +118,37 @@ class _Balancer(Rewriter):
         return self._tree(op, node.dtype, leaves)
 
     def _chain_op(self, node: IRValue) -> str | None:
+        if node not in self.chains:
+            self.chains[node] = self._find_chain_op(node)
+        return self.chains[node]
+
+    def _find_chain_op(self, node: IRValue) -> str | None:
         if not isinstance(node, IROp):
             return None
-        associative: tuple[str, ...] = _ASSOCIATIVE
-        if node.dtype.is_float:
-            associative = ("add",) if self.regroup_floats else ()
-        if node.op in associative:
+        if self._is_associative(node):
             return node.op
         # where(gate, acc + x, acc) is acc + where(gate, x, 0): the chain goes on through the mask
         if node.op == "where" and self._is_carried(node.srcs[2]):
             yes, no = node.srcs[1:]
-            if isinstance(yes, IROp) and yes.op in associative and no in yes.srcs and self.uses[yes] <= 1:
+            if isinstance(yes, IROp) and self._is_associative(yes) and no in yes.srcs and self.uses[yes] <= 1:
                 return yes.op
         return None
+
+    def _is_associative(self, node: IROp) -> bool:
+        if not node.dtype.is_float:
+            return node.op in _ASSOCIATIVE
+        if node.op not in _EXTREMA or node.dtype.finite:
+            return node.op == "add" and self.regroup_floats
+        before, term = node.srcs
+        starts = self._is_carried(before) or _is_neutral(before, node.op)
+        return (starts or self._chain_op(before) == node.op) and not self._is_carried(term)
 
     def _leaves(self, node: IRValue, op: str, limit: int | None) -> list[IRValue]:
         within = limit is None or self.uses[node] <= limit or node in self.prefixes
         if not isinstance(node, IROp) or not within or self._chain_op(node) != op:
             return [self.value(node)]
+        if node.op == op and _keeps_order(op, node.dtype):
+            return [*self._leaves(node.srcs[0], op, limit=1), self.value(node.srcs[1])]
         if node.op == op:
             return [leaf for source in node.srcs for leaf in self._leaves(source, op, limit=1)]
         gate, yes, no = node.srcs
@@ -145,17 +178,27 @@ class _Balancer(Rewriter):
         if (op, terms) not in self.trees:
             half = 1 << (len(terms) - 1).bit_length() - 1
             parts = self._joined(op, dtype, terms[:half]), self._joined(op, dtype, terms[half:])
-            self.trees[op, terms] = self.folder.op(op, dtype, *parts)
+            self.trees[op, terms] = self._pair(op, dtype, *parts)
         return self.trees[op, terms]
 
+    def _pair(self, op: str, dtype: DType, first: IRValue, second: IRValue) -> IRValue:
+        """Node of a tree; the first operand of an extreme of floats is a number."""
+        if not _keeps_order(op, dtype):
+            return self.folder.op(op, dtype, first, second)
+        if first not in self.numbers and not _is_neutral(first, op):
+            first = self.folder.op(op, dtype, _neutral(op, dtype), first)
+        made = self.folder.op(op, dtype, first, second)
+        self.numbers.add(made)
+        return made
+
     def _tree(self, op: str, dtype: DType, leaves: list[IRValue]) -> IRValue:
-        if dtype.is_float:
+        if dtype.is_float and op == "add":
             # A level of the tree would add the zero that sums start at.
             leaves = [v for v in leaves if not (isinstance(v, IRConst) and v.value == 0)] or leaves[:1]
         carried = [v for v in leaves if self._is_carried(v)]
         level = [v for v in leaves if not self._is_carried(v)]
         while len(level) > 1:
-            paired = [self.folder.op(op, dtype, level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+            paired = [self._pair(op, dtype, level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
             level = paired + level[len(level) & ~1 :]
         result = level + carried
         value = result[0]

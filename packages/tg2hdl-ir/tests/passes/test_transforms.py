@@ -87,7 +87,9 @@ def test_lanes(case, data):
     legal = [
         c
         for c in counters(kernel).values()
-        if c.axis in info.independent | info.reducible | info.scanned and isinstance(c.bound, int) and c.bound > 1
+        if c.axis in info.independent | info.reducible | info.scanned
+        and isinstance(c.bound, int)
+        and c.bound > 1
     ]
     assume(legal)
     lanes = {c.axis: data.draw(st.integers(1, c.bound), f"lanes of i{c.axis}") for c in legal}

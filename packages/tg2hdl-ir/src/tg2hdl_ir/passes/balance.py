@@ -3,7 +3,7 @@
 So do float additions where the user gave up their order.  Where the sums in between are used too, as in a scan, each is
 the register plus a prefix of the terms.  The prefixes share their trees, as in Sklansky's conditional-sum adder (1960).
 
-Extrema of floats keep their bits.  ``max(a, b)`` is ``b if b > a else a``: a chain that starts at `a` gives the first of
+Float extrema keep their bits.  ``max(a, b)`` is ``b if b > a else a``: a chain that starts at `a` gives the first of
 its largest elements and skips every later NaN.  Among numbers "the first of the largest" is associative, so a tree of
 the terms in their order gives the same element, -0 and +0 included.  A NaN must not be the first operand in the tree:
 there the infinity that no term exceeds takes its place.

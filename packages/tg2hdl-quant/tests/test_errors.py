@@ -12,8 +12,8 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph
 from tg2hdl_quant.graph import QuantizeOptions, import_graph, quantize_graph
 from tg2hdl_quant.graph.builder import IntegerBuilder
-from tg2hdl_quant.graph.calibrated import Lowering
 from tg2hdl_quant.graph.products import by_float32_product
+from tg2hdl_quant.graph.sum_builder import SumBuilder
 from tg2hdl_quant.graph.values import IntegerSum, IntegerValue
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
@@ -59,8 +59,8 @@ def wide_product():
 
 def several_scales():
     value = IntegerValue(0, np.array([0.5, 0.25]), -127, 127)
-    lowering = SimpleNamespace(_value=lambda number: value, _where_name=lambda number: "layer mul")
-    Lowering._scalar(lowering, 0)
+    sums = SimpleNamespace(_value=lambda number: value, _where=lambda number: "layer mul")
+    SumBuilder.scalar(sums, 0)
 
 
 def imported():

@@ -6,7 +6,8 @@ import pytest
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu import Config, Instruction
-from tg2hdl_tpu.isa import FIELDS, OPCODES, decode, encode, illegal, is_illegal, problem
+from tg2hdl_tpu.instruction_checks import illegal, is_illegal, problem
+from tg2hdl_tpu.isa import FIELDS, OPCODES, decode, encode
 from tg2hdl_tpu.page import isa_page
 from tg2hdl_tpu.testing import random_instruction
 from tg2hdl_tpu.vector_ops import VECTOR_OPS

@@ -10,7 +10,8 @@ from tg2hdl_tpu.bundle import Region
 from tg2hdl_tpu.hardware.pre import MatrixUnit
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.hardware.sums import SumRegisters
-from tg2hdl_tpu.isa import Trap, encode, is_illegal, problem
+from tg2hdl_tpu.instruction_checks import is_illegal, problem
+from tg2hdl_tpu.isa import Trap, encode
 from tg2hdl_tpu.page import isa_page
 from tg2hdl_tpu.reference import Reference
 from tg2hdl_tpu.testing import random_bundle

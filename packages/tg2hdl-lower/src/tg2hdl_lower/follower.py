@@ -13,7 +13,7 @@ from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
-from tg2hdl_lower.planner import Planning
+from tg2hdl_lower.planning import Planning
 
 __all__ = ["plan_follower"]
 

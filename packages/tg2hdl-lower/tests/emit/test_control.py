@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_lower import KernelCore, Layout
 from tg2hdl_lower.options import LowerOptions
-from tg2hdl_lower.planner import Planning
+from tg2hdl_lower.planning import Planning
 
 KERNEL = """
 kernel walk

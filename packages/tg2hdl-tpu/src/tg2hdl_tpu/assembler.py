@@ -22,7 +22,8 @@ import numpy as np
 from tg2hdl_ir import InputError
 from tg2hdl_tpu.bundle import SPACES, Bundle, Output, Region
 from tg2hdl_tpu.config import ADDRESS_REGISTERS, Config
-from tg2hdl_tpu.isa import GATHER, OPCODES, PRE, REDUCE, SUMS, XLU, Instruction, Opcode, encode, problem
+from tg2hdl_tpu.instruction_checks import problem
+from tg2hdl_tpu.isa import GATHER, OPCODES, PRE, REDUCE, SUMS, XLU, Instruction, Opcode, encode
 
 __all__ = ["assemble", "assemble_lines"]
 

@@ -11,7 +11,8 @@ import numpy as np
 from tg2hdl_ir import InputError
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import GATHER, PRE, REDUCE, XLU, Instruction, decode, problem
+from tg2hdl_tpu.instruction_checks import problem
+from tg2hdl_tpu.isa import GATHER, PRE, REDUCE, XLU, Instruction, decode
 
 __all__ = ["bundle_facts", "disassemble", "format_instruction"]
 

@@ -18,7 +18,8 @@ from tg2hdl_ir.turns import compiles
 from tg2hdl_tpu import csource
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import FIRST_VECTOR, Instruction, Trap, encode, is_illegal
+from tg2hdl_tpu.instruction_checks import is_illegal
+from tg2hdl_tpu.isa import FIRST_VECTOR, Instruction, Trap, encode
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
 __all__ = ["TRACE", "Machine", "Result", "host_rows", "run_bundle"]

@@ -18,7 +18,8 @@ from tg2hdl_ir import InputError
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.disassembler import format_instruction
-from tg2hdl_tpu.isa import PRE, Instruction, Trap, decode, is_illegal
+from tg2hdl_tpu.instruction_checks import is_illegal
+from tg2hdl_tpu.isa import PRE, Instruction, Trap, decode
 from tg2hdl_tpu.machine import Machine, Result
 
 __all__ = ["UNITS", "Event", "Profile", "events", "format_profile", "profile_bundle", "profile_script"]

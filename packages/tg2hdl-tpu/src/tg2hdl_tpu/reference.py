@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, LOOP_DEPTH, Config
-from tg2hdl_tpu.isa import GATHER, OPCODES, Instruction, Trap, encode, fields_of, is_illegal
+from tg2hdl_tpu.instruction_checks import is_illegal
+from tg2hdl_tpu.isa import GATHER, OPCODES, Instruction, Trap, encode, fields_of
 
 __all__ = ["Reference"]
 

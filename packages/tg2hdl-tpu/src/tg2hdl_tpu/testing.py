@@ -9,7 +9,8 @@ import numpy as np
 
 from tg2hdl_tpu.bundle import Bundle, Output, Region
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import GATHER, OF_PRODUCTS, PRE, SUMS, Instruction, encode, problem
+from tg2hdl_tpu.instruction_checks import problem
+from tg2hdl_tpu.isa import GATHER, OF_PRODUCTS, PRE, SUMS, Instruction, encode
 from tg2hdl_tpu.vector_ops import BY_NAME
 
 __all__ = ["random_bundle", "random_instruction"]

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir import DType, InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError
 from tg2hdl_ir.tensors import MOVEMENT, Quantizer, TensorGraph, TensorNode
-from tg2hdl_quant.graph.builder import IntegerBuilder, weighted_bounds
+from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.float_part import FloatPart
-from tg2hdl_quant.graph.group_scales import group_scales, summed_by_group
-from tg2hdl_quant.graph.lowered import Lowered, StoredTensor, WeightTensor
+from tg2hdl_quant.graph.lowered import Lowered, StoredTensor
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
 from tg2hdl_quant.graph.requantize import requantize
@@ -23,11 +22,11 @@ from tg2hdl_quant.graph.scales import (
     RangeOf,
     activation_scale,
     has_feature_scales,
-    weight_scales,
 )
 from tg2hdl_quant.graph.steps import FLOAT, OUTPUT, StoragePlan, layer_names
-from tg2hdl_quant.graph.values import IntegerSum, IntegerValue, code_type, compact, integer_type, of_rank
-from tg2hdl_quant.graph.weight_codes import WeightRounding, lost_mean, times_weights
+from tg2hdl_quant.graph.sum_builder import SumBuilder
+from tg2hdl_quant.graph.values import IntegerSum, IntegerValue, code_type, compact, integer_type
+from tg2hdl_quant.graph.weight_codes import WeightRounding
 
 __all__ = ["Lowering"]
 
@@ -70,19 +69,17 @@ class Lowering:
         first = len(inputs) - states, len(outputs) - states
         self._states = dict(zip(inputs[first[0] :], outputs[first[1] :], strict=True))
         self._read = outputs[: first[1]]
-        self._mean = mean or {}
         self._plan = plan
         self._graph = plan.graph
         self._observed = observed
         self._options = options
-        self._rounding = rounding
         self._scales = ChosenScales(plan, observed, range_of, options)
         self._builder = IntegerBuilder()
         self._names = layer_names(plan)
         self._values: dict[int, IntegerValue] = {}
         self._exact_nodes: dict[int, int] = {}
         self._stored: list[StoredTensor] = []
-        self._weights: list[WeightTensor] = []
+        self._sums = SumBuilder(plan, self._builder, self._value, options, rounding, mean or {})
         self._floats = FloatPart(
             graph, self._builder, self._exact_number, self._before_float, self._name_in_float
         )
@@ -99,14 +96,14 @@ class Lowering:
         inputs = tuple(self._value(n) for n in graph.inputs)
         outputs = tuple(self._output(n) for n in self._read)
         outputs += tuple(self._next_state(*pair) for pair in self._states.items())
-        unknown = sorted(set(self._options.layers) - {w.name for w in self._weights})
+        unknown = sorted(set(self._options.layers) - {w.name for w in self._sums.weights})
         if unknown:
             raise InputError(
                 f"no layer {unknown[0]!r} with integer weights",
-                hint="one of: " + ", ".join(w.name for w in self._weights),
+                hint="one of: " + ", ".join(w.name for w in self._sums.weights),
             )
         lowered = Lowered.of(graph, self._builder, inputs, outputs, self._floats.names)
-        return replace(lowered, stored=tuple(self._stored), weights=tuple(self._weights))
+        return replace(lowered, stored=tuple(self._stored), weights=tuple(self._sums.weights))
 
     def _next_state(self, before: int, after: int) -> IntegerValue:
         """The new contents of a state, in its own integers: those that the next run begins with."""
@@ -251,12 +248,12 @@ class Lowering:
     def _function(self, number: int) -> IntegerValue:
         function = self._plan.functions[number]
         if function.clip is not None:
-            total = self._sum_of(function.base)
+            total = self._sums.of(function.base)
             return self._requantized(number, total, function.clip)
         return self._table(number)
 
     def _sum(self, number: int) -> IntegerValue:
-        total = self._sum_of(number, root=True)
+        total = self._sums.of(number, root=True)
         term = total.terms[0]
         if len(total.terms) == 1 and term.scale.size > 1 and self._is_input(term.node):
             # The weights take up an affine function of features that have scales of their own.
@@ -307,7 +304,7 @@ class Lowering:
         below = self._plan.below_moves(number)
         if self._plan.kind(below) == "float" or self._plan.roles.get(below) == {FLOAT}:
             return None
-        return self._sum_of(number)
+        return self._sums.of(number)
 
     def _name_in_float(self, number: int) -> str:
         node = self._graph.nodes[number]
@@ -362,7 +359,7 @@ class Lowering:
         if node.op == "const":
             values = np.nan_to_num(node.arg / scale, posinf=high, neginf=low)
             return self._builder.const(np.clip(np.rint(values), low, high), dtype, node.label)
-        total = self._sum_of(number)
+        total = self._sums.of(number)
         made = requantize(self._builder, total, scale, low, high, self._options, self._where_name(owner))
         return self._builder.cast(made, dtype)
 
@@ -384,7 +381,7 @@ class Lowering:
         """A function by a table that the integers of its argument index."""
         function = self._plan.functions[number]
         node = self._graph.nodes[number]
-        base = self._scalar(function.base)
+        base = self._sums.scalar(function.base)
         codes = np.arange(base.low, base.high + 1)
         results = function(codes * base.scale)
         results = np.nan_to_num(results, nan=0.0, posinf=3e38, neginf=-3e38)
@@ -420,139 +417,3 @@ class Lowering:
                 )
                 sides.append(self._builder.cast(made, DType.INT32))
         return self._builder.elementwise(node.op, *sides, dtype=DType.BOOL, label=node.label)
-
-    # Sums
-
-    def _sum_of(self, number: int, root: bool = False) -> IntegerSum:
-        """Terms of a node that is not stored by itself."""
-        graph = self._graph
-        node = graph.nodes[number]
-        kind = self._plan.kind(number)
-        if kind == "const":
-            finite = np.nan_to_num(node.arg.astype(np.float64), posinf=3e38, neginf=-3e38)
-            return IntegerSum((), finite, node.shape)
-        if not root and self._plan.is_leaf(number):
-            value = self._value(number)
-            return IntegerSum(
-                (IntegerValue(value.node, value.scale, value.low, value.high),), value.offset, node.shape
-            )
-        if kind == "move":
-            inner = self._sum_of(node.sources[0])
-            return inner if node.op == "cast" else inner.moved(self._builder, node)
-        if node.op == "ADD":
-            first, second = (self._sum_of(s) for s in node.sources)
-            return first.plus(second, node.shape)
-        if node.op == "MUL":
-            constants = [s for s in node.sources if graph.nodes[s].op == "const"]
-            if constants:
-                factor = graph.nodes[constants[0]].arg.astype(np.float64)
-                varying = next(s for s in node.sources if s not in constants)
-                return self._sum_of(varying).times(factor, node.shape)
-            return self._products(number, node.sources)
-        operands = self._plan.contraction(number)
-        if operands is None:
-            return self._total(number)
-        constants = [s for s in operands if graph.nodes[s].op == "const"]
-        if constants:
-            varying = next(s for s in operands if s not in constants)
-            return self._weighted(number, varying, constants[0])
-        return self._products(number, operands, node.arg)
-
-    def _scalar(self, number: int) -> IntegerValue:
-        """A stored node with one scale and no offset."""
-        value = self._value(number)
-        if value.scale.size == 1 and not np.any(value.offset):
-            return IntegerValue(value.node, value.scale.reshape(()), value.low, value.high)
-        raise UnsupportedError(
-            "an operand of a product of two activations has several scales",
-            where=self._where_name(number),
-            hint="quantize with input_scales='one'",
-        )
-
-    def _products(self, number: int, operands: tuple[int, ...], axes: tuple[int, ...] = ()) -> IntegerSum:
-        """Products of two activations, summed over axes."""
-        node = self._graph.nodes[number]
-        shape = self._graph.nodes[node.sources[0]].shape
-        count = int(np.prod([shape[a] for a in axes]))
-        a, b = (self._scalar(s) for s in operands)
-        corners = [x * y * count for x in (a.low, a.high) for y in (b.low, b.high)]
-        low, high = (0, a.reach * a.reach * count) if a.node == b.node else (min(corners), max(corners))
-        made = self._builder.product(a, b, self._builder.fitting(low, high, self._where_name(number), 32))
-        if axes:
-            made = self._builder.summed(made, shape, axes, node.label)
-        return IntegerSum.of(IntegerValue(made, a.scale * b.scale, low, high), node.shape)
-
-    def _total(self, number: int) -> IntegerSum:
-        """A sum of stored integers over axes."""
-        node = self._graph.nodes[number]
-        shape = self._graph.nodes[node.sources[0]].shape
-        count = int(np.prod([shape[a] for a in node.arg]))
-        value = self._scalar(node.sources[0])
-        low, high = value.low * count, value.high * count
-        wide = self._builder.cast(value.node, self._builder.fitting(low, high, self._where_name(number), 32))
-        made = self._builder.summed(wide, shape, node.arg, node.label)
-        return IntegerSum.of(IntegerValue(made, value.scale, low, high), node.shape)
-
-    def _weighted(self, number: int, varying: int, constant: int) -> IntegerSum:
-        """Sum of products with weights: a scale for each output channel."""
-        node = self._graph.nodes[number]
-        weight_node = self._graph.nodes[constant]
-        shape = self._graph.nodes[node.sources[0]].shape
-        value = self._value(varying)
-        rank = len(shape)
-        weights = of_rank(weight_node.arg.astype(np.float64), rank)
-        float_weights, taken_up = weights, np.ones(())
-        if value.scale.size > 1:
-            taken_up = compact(np.broadcast_to(of_rank(value.scale, rank), shape))
-            weights = weights * taken_up
-        name = self._names[number]
-        bits = self._options.layers.get(name, self._options.weights)
-        limit = (1 << (bits - 1)) - 1
-        axes = node.arg if self._options.per_channel else tuple(range(rank))
-        size = self._group_size(weights.shape, shape, node.arg)
-        if size:
-            scale, factors = group_scales(
-                weights, node.arg[0], size, limit, self._options.is_shift, search=bits < 6
-            )
-        else:
-            scale = weight_scales(weights, axes, limit, self._options.is_shift, search=bits < 6)
-            factors = np.ones((), np.int64)
-        codes = self._rounding.codes(
-            weights, scale * factors, limit, varying, taken_up, shape, node.arg, self._where_name(number)
-        )
-        integers = codes * factors
-        offset = np.zeros(())
-        if np.any(value.offset):
-            # Rounded weights are multiplied with the zero point; features are centred before they are rounded.
-            of = float_weights if value.scale.size > 1 else integers * scale
-            offset = times_weights(of_rank(value.offset, rank), of, shape, node.arg)
-        if varying in self._mean:
-            offset = offset + lost_mean(
-                self._mean[varying], float_weights, integers * scale / taken_up, node.arg
-            )
-        low, high = weighted_bounds(integers, (value.low, value.high), shape, node.arg)
-        dtype = integer_type(low, high, narrowest=32)
-        if dtype is None:
-            raise UnsupportedError(
-                f"sums of products with integers from {value.low:,} to {value.high:,} need more than 64 bits",
-                where=self._where_name(number),
-                hint="give samples of a narrower type, such as int8 or float32",
-            )
-        stored = self._builder.const(codes, code_type(-limit, limit), weight_node.label)
-        product = self._builder.product(value, IntegerValue(stored, scale, -limit, limit), dtype)
-        if size:
-            made = summed_by_group(self._builder, product, shape, node.arg[0], size, factors, node.label)
-        else:
-            made = self._builder.summed(product, shape, node.arg, node.label)
-        width = max((-low - 1).bit_length() if low < 0 else 0, high.bit_length()) + 1
-        self._weights.append(WeightTensor(name, bits, weights, integers, scale, width))
-        step = scale if value.scale.size > 1 else scale * value.scale
-        kept = np.squeeze(np.broadcast_to(step, (*step.shape,)), node.arg) if step.ndim else step
-        return IntegerSum((IntegerValue(made, kept, low, high),), offset, node.shape)
-
-    def _group_size(self, weights: tuple[int, ...], shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-        """Weights that share a scale; 0 where a row does."""
-        size = self._options.group
-        if size is None or len(axes) != 1 or weights[axes[0]] != shape[axes[0]]:
-            return 0
-        return size if shape[axes[0]] > size and shape[axes[0]] % size == 0 else 0

@@ -6,7 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from tg2hdl_sim.levelized.expressions import STATE, Expressions, Scope
+from tg2hdl_sim.levelized.c_operands import STATE, Scope
+from tg2hdl_sim.levelized.expressions import Expressions
 from tg2hdl_sim.levelized.phase import Phase
 from tg2hdl_sim.levelized.program import LevelizedProgram, refs
 from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Unit, UnitMemory

@@ -6,7 +6,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tg2hdl_sim.levelized.expressions import SAME_LANE, STATE, Expressions, Scope
+from tg2hdl_sim.levelized.c_operands import SAME_LANE, STATE, Scope
+from tg2hdl_sim.levelized.expressions import Expressions
 from tg2hdl_sim.levelized.program import LevelizedProgram, refs
 from tg2hdl_sim.levelized.units import Lifted, Unit, UnitWrite, container
 

@@ -18,7 +18,8 @@ from tg2hdl_tpu.device.compile import compile_kernel
 from tg2hdl_tpu.device.emitter import EXTERNAL
 from tg2hdl_tpu.device.image import GUARD, LANES, ROW_BYTES, ROWS, image
 from tg2hdl_tpu.device.options import TinytpuOptions
-from tg2hdl_tpu.isa import FIELDS, Instruction, Trap, encode, fields_of, is_illegal
+from tg2hdl_tpu.instruction_checks import is_illegal
+from tg2hdl_tpu.isa import FIELDS, Instruction, Trap, encode, fields_of
 from tg2hdl_tpu.machine import Machine, Result
 from tg2hdl_tpu.vector_ops import PARTS
 

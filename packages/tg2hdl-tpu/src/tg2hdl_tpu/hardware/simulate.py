@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from tg2hdl_ir.turns import in_turn
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import Trap, fields_of, is_illegal, predecoded
+from tg2hdl_tpu.instruction_checks import is_illegal
+from tg2hdl_tpu.isa import Trap, fields_of, predecoded
 from tg2hdl_tpu.machine import Result, host_rows
 
 __all__ = ["Hardware", "program_limbs"]

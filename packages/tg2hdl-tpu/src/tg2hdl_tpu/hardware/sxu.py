@@ -13,7 +13,8 @@ from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, Config
 from tg2hdl_tpu.hardware.flights import any_of
 from tg2hdl_tpu.hardware.loops import LoopStack
 from tg2hdl_tpu.hardware.records import PC_BITS, fields, handed_layout, part_logs
-from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, PREDECODED, Trap, illegal, predecoded
+from tg2hdl_tpu.instruction_checks import illegal
+from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, PREDECODED, Trap, predecoded
 
 __all__ = ["Sxu"]
 

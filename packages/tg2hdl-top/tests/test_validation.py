@@ -8,12 +8,20 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir import (
+    BufferMeta,
     DType,
     InputError,
+    IRBufLoad,
     IRBufStore,
     IRConst,
+    IRCounter,
     IROp,
+    IRRegLoad,
+    IRRegStore,
+    KernelIR,
+    LoopIR,
     PassDef,
+    RegisterMeta,
     ValidationError,
     hookimpl,
     parse_kernel,
@@ -113,6 +121,43 @@ def test_a_wrong_pass_of_planning_is_named():
         "a rewrite changed a result: kernel elementwise as planned, buffer "
     )
     assert "first made wrong by pass forward-registers of tg2hdl-ir, in elementwise" in caught.value.notes
+
+
+def reduced(op: str) -> ProgramIR:
+    """A sum or an extremum of 12 integers."""
+    k = IRCounter(12, 0, 0)
+    x, before, after = IRBufLoad(1, k, I32), IRRegLoad(I32), IRRegLoad(I32)
+    initial = {"add": 0, "max": I32.min_value, "min": I32.max_value}[op]
+    inner = LoopIR.from_items((x, before, IRRegStore(IROp(op, I32, (before, x)))), counter=k)
+    items = (IRRegStore(IRConst(initial, I32)), inner, after, IRBufStore(0, IRConst(0, I32), after, I32))
+    buffers = BufferMeta(0, 1, I32, True), BufferMeta(1, 12, I32, False)
+    kernel = KernelIR(buffers, LoopIR.from_items(items), (RegisterMeta(0, I32),), name="reduced")
+    arrays = buffer("y", "output", size=1), buffer("x", "input", size=12)
+    return ProgramIR("reduced", arrays, (KernelCall(kernel, (0, 1)),), (0,))
+
+
+def without_first(kernel):
+    """The kernel whose accumulators go on from what they hold: no initial value is selected."""
+
+    def kept(op: IROp):
+        chosen = [s for s in op.srcs if isinstance(s, IRRegLoad)]
+        return chosen[0] if op.op == "where" and isinstance(op.srcs[1], IRConst) and chosen else None
+
+    return replace(kernel, loop_tree=Rewriter(replace=kept).loop(kernel.loop_tree))
+
+
+@pytest.mark.parametrize("mode", ["auto", "full", "each"])
+@pytest.mark.parametrize("op", ["add", "max", "min"])
+def test_an_accumulator_that_goes_on_from_the_last_run_is_refused_and_named(op, mode):
+    program = reduced(op)
+    with (
+        changed_pass("forward-registers", without_first),
+        pytest.raises(ValidationError) as caught,
+    ):
+        compile_program(program, CompileOptions(validate=mode))
+    assert "first made wrong by pass forward-registers of tg2hdl-ir, in reduced" in caught.value.notes
+    assert "in a second run: a register is read before it is written" in str(caught.value)
+    compile_program(program, CompileOptions(validate=mode))
 
 
 def test_a_lost_sign_of_zero_is_seen_in_a_planned_kernel():

@@ -85,8 +85,10 @@ class _Traced(Interpreter):
         variables: Mapping[str, int],
         work: float,
         iterations: Mapping[int, Array],
+        registers: Mapping[int, Array],
     ) -> None:
         super().__init__(plan, buffers, variables)
+        self.registers.restore(registers)
         self.left = work
         self.chosen = iterations
         self.written: dict[int, Array] = {}
@@ -120,11 +122,14 @@ class KernelTrace:
         The elements of each result that the kernel wrote.
     work : float
         Steps of the evaluation, with the time that their elements take.
+    registers : dict of int to ndarray
+        What the registers hold in the end.
     """
 
     results: dict[int, Array]
     written: dict[int, Array]
     work: float
+    registers: dict[int, Array]
 
 
 def evaluate_within(
@@ -136,6 +141,7 @@ def evaluate_within(
     target: str = "generic",
     units: Mapping[str, str | Sequence[str]] | None = None,
     iterations: Mapping[int, Array] | None = None,
+    registers: Mapping[int, Array] | None = None,
 ) -> KernelTrace:
     """Evaluate a kernel with limited work, the same on every machine; the other parameters are those of `evaluate`.
 
@@ -143,16 +149,19 @@ def evaluate_within(
     ----------
     iterations : mapping of int to ndarray, optional
         Values of the counters of some axes, in increasing order: the loops run these iterations only.
+    registers : mapping of int to ndarray, optional
+        What registers hold before: zero unless given.
 
     Raises
     ------
     TooMuchWork
         When it takes more.
     """
-    traced = partial(_Traced, work=work, iterations=iterations or {})
+    traced = partial(_Traced, work=work, iterations=iterations or {}, registers=registers or {})
     results, machine = _evaluated(traced, kernel, buffers, variables, target, units)
     nowhere = {idx: np.zeros(array.size, np.bool_) for idx, array in results.items()}
-    return KernelTrace(results, nowhere | machine.written, work - machine.left)
+    held = machine.registers.contents()
+    return KernelTrace(results, nowhere | machine.written, work - machine.left, held)
 
 
 def parallel_axes(

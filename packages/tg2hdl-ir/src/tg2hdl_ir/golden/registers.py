@@ -5,6 +5,7 @@ Arrays have one dimension per such loop, the innermost first, so that values of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 class GoldenRegisters:
-    """Contents of all registers; every register starts at zero.
+    """Contents of all registers; every register starts at zero unless it is set.
 
     Parameters
     ----------
@@ -36,6 +37,27 @@ class GoldenRegisters:
                 self.arrays[reg.idx] = zero
             else:
                 self.elements |= {(reg.idx, n): zero[n] for n in range(reg.size)}
+
+    def restore(self, contents: Mapping[int, Array]) -> None:
+        """Set registers before a run.
+
+        Parameters
+        ----------
+        contents : mapping of int to ndarray
+            As of `contents`, after a run of the same kernel.
+        """
+        for reg, array in contents.items():
+            if reg in self.arrays and self.arrays[reg].size == array.size:
+                self.arrays[reg] = array.copy()
+            self.elements |= {(reg, n): v for n, v in enumerate(array) if (reg, n) in self.elements}
+
+    def contents(self) -> dict[int, Array]:
+        """Elements by register, outside of all loops."""
+        found = {reg: array.reshape(-1) for reg, array in self.arrays.items()}
+        single: dict[int, list[Array]] = {}
+        for (reg, _), value in self.elements.items():
+            single.setdefault(reg, []).append(value.reshape(-1)[-1])
+        return found | {reg: np.array(values) for reg, values in single.items()}
 
     def load(self, reg: int, index: Array, shape: tuple[int, ...]) -> Array:
         """Elements of an array of registers, for all iterations of `shape`.

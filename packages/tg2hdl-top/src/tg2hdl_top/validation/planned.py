@@ -18,6 +18,7 @@ from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference
 from tg2hdl_top.validation.inputs import telling_inputs, variable_values
+from tg2hdl_top.validation.kept_registers import telling_registers
 from tg2hdl_top.validation.record import Validation
 from tg2hdl_top.validation.slices import few_iterations, iterations_at, places_kernel
 from tg2hdl_top.validation.states import KernelInputs, rule_for
@@ -128,6 +129,7 @@ class PlannedKernels:
         self.needed: dict[Pair, float] = {}
         self.runs: Counter[Pair] = Counter()
         self.results: dict[KernelIR, dict[int, Array]] = {}
+        self.registers: dict[KernelIR, dict[int, Array]] = {}
 
     def how(self) -> list[str]:
         """How each pair was compared: ``whole``, ``sliced``, or not (empty)."""
@@ -215,10 +217,10 @@ class PlannedKernels:
             if found is not None or (is_new and self._same_places(state, first, planned) is False):
                 # Iterations that read results of others are not separate: only whole kernels tell.
                 whole = given.run(first, self.options).results
-                found = _first(first, whole, state.run(planned, self.options).results, rule)
+                found = _first(first, whole, self._whole(state, planned), rule)
             if found is not None:
-                what = f"kernel {first.name} as planned, {found}"
-                raise WrongResult(what, state.inputs, (first,), (planned,), named_slots(state.contents))
+                raise self._wrong(state, first, planned, found)
+            self.registers[planned] = made.registers
             if not all(wrote.any() for wrote in places.values()):
                 how = ""
         if is_wanted:
@@ -277,11 +279,23 @@ class PlannedKernels:
                 return ""
             if found is not None or not same:
                 # Iterations that read results of others are not separate: only the whole kernel tells.
-                found = _first(source, expected, state.run(planned, self.options).results, rule)
+                found = _first(source, expected, self._whole(state, planned), rule)
         if found is not None:
-            what = f"kernel {source.name} as planned, {found}"
-            raise WrongResult(what, state.inputs, (source,), (planned,), named_slots(state.contents))
+            raise self._wrong(state, source, planned, found)
+        self.registers[planned] = trace.registers
         return how
+
+    def _held(self, planned: KernelIR) -> dict[int, Array]:
+        """What the registers of a planned kernel hold after the runs before."""
+        return telling_registers(planned, self.registers.get(planned, {}))
+
+    def _whole(self, state: KernelInputs, planned: KernelIR) -> dict[int, Array]:
+        return state.run(planned, self.options, registers=self._held(planned)).results
+
+    def _wrong(self, state: KernelInputs, source: KernelIR, planned: KernelIR, found: str) -> WrongResult:
+        after = " after another run" if planned in self.registers else ""
+        what = f"kernel {source.name} as planned{after}, {found}"
+        return WrongResult(what, state.inputs, (source,), (planned,), named_slots(state.contents))
 
     def _same_places(self, state: KernelInputs, source: KernelIR, planned: KernelIR) -> bool | None:
         """Whether two kernels write the same elements; None where that takes too long to know."""
@@ -301,7 +315,7 @@ class PlannedKernels:
     ) -> KernelTrace | None:
         """Evaluate a kernel with so much work; None where it takes more."""
         try:
-            trace = state.run(kernel, self.options, work, iterations)
+            trace = state.run(kernel, self.options, work, iterations, self._held(kernel))
         except TooMuchWork:
             self.left -= work
             return None

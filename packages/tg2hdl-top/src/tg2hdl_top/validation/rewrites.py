@@ -22,6 +22,7 @@ from tg2hdl_top.validation.inputs import (
     telling_inputs,
     variable_values,
 )
+from tg2hdl_top.validation.kept_registers import telling_registers
 from tg2hdl_top.validation.slices import few_iterations
 from tg2hdl_top.validation.states import KernelInputs, rule_for
 
@@ -35,6 +36,9 @@ WORK = 20_000.0
 
 EXECUTIONS = 20_000
 """Executions of a statement in these iterations."""
+
+INITIAL = "set-initial-registers"
+"""The rewrite whose result depends on no register of the run before."""
 
 ROUNDING = frozenset({"fold-scales"})
 """Rewrites after which sums are rounded elsewhere."""
@@ -86,7 +90,7 @@ class RewriteCheck:
         """Compare; see `PassWatcher`."""
         if time.monotonic() > self.end:
             raise OutOfTime
-        if after is before:
+        if after is before and name != INITIAL:
             return
         if isinstance(before, KernelIR):
             made = after if isinstance(after, tuple) else (after,)
@@ -132,6 +136,34 @@ class RewriteCheck:
                     raise WrongResult(
                         f"kernel {before.name}, {found}", state.inputs, (before,), made, named, blamed
                     )
+            self._registers(name, before, made, state)
+
+    def _registers(
+        self, name: str, before: KernelIR, made: tuple[KernelIR, ...], state: KernelInputs
+    ) -> None:
+        """A rewrite must not make results depend on what registers hold from the run before."""
+        found = self._second_run(made[0], state) if len(made) == 1 else None
+        if found is not None and (name == INITIAL or self._second_run(before, state) is None):
+            named = {f"b{slot}": array for slot, array in state.contents.items()}
+            what = f"kernel {before.name}, {found} in a second run: a register is read before it is written"
+            raise WrongResult(what, state.inputs, (before,), made, named, (name, before.name))
+
+    def _second_run(self, kernel: KernelIR, state: KernelInputs) -> str | None:
+        """The first difference of a run whose registers were left by another one."""
+        if not kernel.registers:
+            return None
+        try:
+            first = state.run(kernel, self.options, WORK)
+            held = telling_registers(kernel, first.registers)
+            second = state.run(kernel, self.options, WORK, registers=held).results
+        except TooMuchWork:
+            return None
+        for slot, array in first.results.items():
+            meta = kernel.buffer(slot)
+            found = difference(f"buffer {meta.name or slot!r}", meta.dtype, array, second[slot])
+            if found is not None:
+                return str(found)
+        return None
 
     def _sequence(
         self, state: KernelInputs, made: tuple[KernelIR, ...]

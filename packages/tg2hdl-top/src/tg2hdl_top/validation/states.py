@@ -61,6 +61,7 @@ class KernelInputs:
         options: CompileOptions,
         work: float = math.inf,
         iterations: Mapping[int, Array] | None = None,
+        registers: Mapping[int, Array] | None = None,
     ) -> KernelTrace:
         """Evaluate a kernel, or some of its iterations.
 
@@ -73,6 +74,8 @@ class KernelInputs:
             Most steps of the golden model.
         iterations : mapping of int to ndarray, optional
             Those to evaluate, by axis; all unless given.
+        registers : mapping of int to ndarray, optional
+            What registers hold before; zero unless given.
         """
         buffers = {m.idx: self.contents[m.idx] for m in kernel.buffers if m.idx in self.contents}
         values = {v.name: self.variables[v.name] for v in kernel.variables}
@@ -84,6 +87,7 @@ class KernelInputs:
             target=options.target,
             units=options.units,
             iterations=iterations,
+            registers=registers,
         )
 
     def separate(self, kernel: KernelIR, options: CompileOptions, axes: Mapping[int, Array]) -> bool:

@@ -53,8 +53,11 @@ SECONDS = 60.0
 TRIED = 3
 """Programs that are tried until a fault shows in one."""
 
-SAMPLES = 6
+SAMPLES = 7
 """Random inputs on which a fault may show."""
+
+SPECIAL = 0.05
+"""Share of NaN, infinities, zeros and subnormals in the last of them."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,9 @@ def samples(program: ProgramIR, is_relaxed: bool) -> Iterator[dict[str, Any]]:
                     if is_relaxed
                     else rng.standard_normal(buffer.shape) * 10**seed
                 )
+                if seed == SAMPLES - 1 and not is_relaxed:
+                    chosen = rng.random(buffer.shape) < SPECIAL
+                    array[chosen] = rng.choice([np.nan, np.inf, -np.inf, -0.0, 1e-40], int(chosen.sum()))
             else:
                 low, high = (0, 6) if buffer.name == "ids" else (-100, 101)
                 array = rng.integers(low, high, buffer.shape)

@@ -333,6 +333,37 @@ def scaled(*factors: float) -> ProgramIR:
     return ProgramIR("scaled", buffers, (KernelCall(parse_kernel(text), (0, 1)),), (0,))
 
 
+def below_half(size: int) -> ProgramIR:
+    """Two outputs for numbers below and above one half."""
+    text = f"kernel below\n  b0 y: fp32[{size}] output\n  b1 x: fp32[{size}]\nRANGE i0 < {size} loop\n"
+    text += "%0 = LOAD fp32 b1[i0]\n%1 = lt bool %0, 0.5:fp32\n%2 = where fp32 %1, 1.0:fp32, 2.0:fp32\n"
+    text += "STORE fp32 b0[i0] = %2\nEND i0\n"
+    arrays = (
+        buffer("y", "output", size=size, dtype=DType.FP32),
+        buffer("x", "input", size=size, dtype=DType.FP32),
+    )
+    return ProgramIR("below", arrays, (KernelCall(parse_kernel(text), (0, 1)),), (0,))
+
+
+def test_a_comparison_that_is_wrong_for_nan_is_seen_in_a_planned_kernel():
+    def inverted(op):
+        if not isinstance(op, IROp) or op.op != "lt":
+            return None
+        others = (IROp("lt", DType.BOOL, op.srcs[::-1]), IROp("eq", DType.BOOL, op.srcs))
+        return IROp("xor", DType.BOOL, (IROp("or", DType.BOOL, others), IRConst(True, DType.BOOL)))
+
+    def without_nan(kernel):
+        return replace(kernel, loop_tree=Rewriter(replace=inverted).loop(kernel.loop_tree))
+
+    with (
+        changed_pass("forward-registers", without_nan),
+        pytest.raises(ValidationError, match='inputs "negative" with special values') as caught,
+    ):
+        compile_program(below_half(12), CompileOptions(validate="auto"))
+    assert "kernel below as planned" in caught.value.message
+    assert "first made wrong by pass forward-registers of tg2hdl-ir, in below" in caught.value.notes
+
+
 def test_what_rounds_elsewhere_may_overflow_elsewhere():
     """The ends of a type tell nothing of scales that become part of weights."""
     before, after = scaled(4.0, 0.25), scaled(1.0)

@@ -22,7 +22,15 @@ from tg2hdl_ir import (
     operands,
 )
 
-__all__ = ["KINDS", "index_buffers", "telling_array", "telling_inputs", "variable_values", "whole_numbers"]
+__all__ = [
+    "KINDS",
+    "index_buffers",
+    "telling_array",
+    "telling_inputs",
+    "variable_values",
+    "whole_numbers",
+    "with_special_values",
+]
 
 KINDS = ("distinct", "negative", "corners", "specials")
 """Kinds of inputs, in the order in which they are used."""
@@ -81,7 +89,7 @@ def telling_array(buffer: ProgramBuffer, kind: str, is_index: bool, seed: int) -
     found = values.astype(dtype.numpy())
     places = rng.permutation(size)[: -(-size // SPECIAL)]
     if kind == "specials":
-        found[places] = rng.choice(_specials(dtype), len(places))
+        found[places] = np.resize(_specials(dtype), len(places))
     elif kind == "negative":
         # Planned kernels get two kinds of inputs only: one of them shows a lost sign of zero.
         found[places] = -0.0
@@ -99,6 +107,28 @@ def whole_numbers(array: Array, seed: int) -> Array:
     """
     rng = np.random.default_rng(seed)
     return rng.integers(-3, 4, array.shape).astype(array.dtype)
+
+
+def with_special_values(array: Array, dtype: DType, share: int, seed: int) -> Array:
+    """A copy with the ends of the type, and of floats with NaN, infinities and subnormals, in some elements.
+
+    Parameters
+    ----------
+    array : ndarray
+        Flat contents.
+    dtype : DType
+        Integer or float.
+    share : int
+        One element in so many is replaced, but at least one.
+    seed : int
+        Equal seeds give equal contents.
+    """
+    rng, found = np.random.default_rng(seed), array.copy()
+    places = rng.permutation(array.size)[: max(1, array.size // share)]
+    values = np.concatenate([_specials(dtype), _corners(dtype)]) if dtype.is_float else _corners(dtype)
+    # Of few elements the first one is NaN, or the smallest number.
+    found[places] = np.resize(values, len(places))
+    return found
 
 
 def variable_values(program: ProgramIR) -> list[dict[str, int]]:

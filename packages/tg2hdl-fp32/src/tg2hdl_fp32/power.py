@@ -131,7 +131,7 @@ class Power(OfAnyFormat):
 
 
 class Exp(Power):
-    """``e**a``: error below 1 ULP, in any format.
+    """``e**a``: error below 1 ULP, in any format; monotone in FP32.
 
     Special values: NaN gives NaN, +inf +inf, -inf 0; +-0 gives 1.
     """
@@ -144,7 +144,7 @@ class Exp(Power):
 
 
 class Exp10(Power):
-    """``10**a``: error below 1 ULP, in any format; the special values are those of :class:`Exp`."""
+    """``10**a``: error below 1 ULP, in any format; monotone in FP32; the special values are those of :class:`Exp`."""
 
     operation = "exp10"
 

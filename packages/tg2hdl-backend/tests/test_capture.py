@@ -230,6 +230,12 @@ ERRORS = {
         "bad input: a model of type int cannot be called\n"
         "  hint: pass a function of Tensors, or an object with __call__",
     ),
+    "a path": (
+        lambda: capture(lambda x: x + 1, X).bind("report.html"),
+        "bad input: input 'x' is a str, not an array\n"
+        "  at: input 'x'\n"
+        "  hint: read a file with numpy.load; report().save(path) writes a report",
+    ),
     "wrong shape": (
         lambda: capture(lambda x: x + 1, X).bind(np.zeros((2, 8), np.float32)),
         "bad input: input 'x' has shape (2, 8), the model was compiled for (1, 8)\n"

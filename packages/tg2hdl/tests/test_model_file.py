@@ -45,6 +45,7 @@ REFUSED = [
         "none.py",
         "bad input: no file 'none.py'\n  hint: name a model, e.g. net.onnx or model.py:model",
     ),
+    ("goood.py:net", "bad input: no file 'goood.py'\n  hint: did you mean good.py?"),
     (
         "good.py:nett",
         "bad input: good.py defines no 'nett'\n  at: good.py\n  hint: name one of: model, net, as in good.py:NAME",

@@ -7,6 +7,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +119,11 @@ def load_model_file(
         raise InputError("no model file given", hint="give FILE or FILE:NAME, e.g. model.py:model")
     path, name = Path(match["path"]), match["name"] or "model"
     if not path.is_file():
-        raise InputError(f"no file {str(path)!r}", hint="name a model, e.g. net.onnx or model.py:model")
+        hint = "name a model, e.g. net.onnx or model.py:model"
+        beside = [p.stem for p in path.parent.glob("*" + escape(path.suffix))] if path.name else []
+        for close in get_close_matches(path.stem, beside, 1, 0.75):
+            hint = f"did you mean {path.with_stem(close)}?"
+        raise InputError(f"no file {str(path)!r}", hint=hint)
     front_end = front_end_of(path)
     given = {option: value for option, value in options.items() if _is_given(value)}
     if match["name"] and not front_end.has_names:

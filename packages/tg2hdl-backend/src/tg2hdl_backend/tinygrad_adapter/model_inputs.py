@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,14 @@ class TensorSpec:
         Raises
         ------
         InputError
-            For another shape or dtype.
+            For another shape or dtype, or a path.
         """
+        if isinstance(value, str | PathLike):
+            raise InputError(
+                f"input {self.name!r} is a {type(value).__name__}, not an array",
+                where=f"input {self.name!r}",
+                hint="read a file with numpy.load; report().save(path) writes a report",
+            )
         array = numpy_of(value)
         if array.shape != self.shape:
             raise InputError(

@@ -231,8 +231,8 @@ EDITS = [
     Edit(
         "split-sum",
         "tg2hdl_ir.passes.partial_sums",
-        'scaled = folder.op("mul", place.dtype, place, const_int(counter.bound))',
-        'scaled = folder.op("mul", place.dtype, place, const_int(1))',
+        "    return flat_address([*(loop.counter for loop in found.outer if loop.counter is not None), part])",
+        "    return flat_address([part])",
         "results share a place",
     ),
     Edit(

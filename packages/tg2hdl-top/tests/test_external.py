@@ -22,7 +22,8 @@ from tg2hdl_top.external.image import describe_image, memory_image
 from tg2hdl_top.external.memory_model import ExternalMemory, MemoryModel
 from tg2hdl_top.external.sdram.model import SdramModel
 from tg2hdl_top.external.sdram.rules import SdramRules
-from tg2hdl_top.testing import I8, I32, buffer, elementwise, gemv, simulate, words
+from tg2hdl_top.streaming import packed_words
+from tg2hdl_top.testing import I8, I32, buffer, elementwise, gemv, simulate
 
 SIZES = (18, 16, 18)
 MODELS = (
@@ -278,7 +279,7 @@ def run_beside(
         memory = next(m for m in design.buffers if m.name == "x")
         write = top.ext_write_ports[memory.slots[0]]
         packed = memory.layout.pack(x, memory.dtype)
-        for address, word in enumerate(words(packed, memory.dtype.bit_width)):
+        for address, word in enumerate(packed_words(packed, memory.dtype.bit_width)):
             ctx.set(write["wen"], 1)
             ctx.set(write["waddr"], address)
             ctx.set(write["wdata"], word)

@@ -265,6 +265,14 @@ class LoopIR:
             counter,
         )
 
+    @property
+    def perfect_nest(self) -> tuple[LoopIR, ...]:
+        """This loop and those inside it, as far as each is all that is in the one around it."""
+        nest = [self]
+        while len(nest[-1].items) == 1 and isinstance(inner := nest[-1].items[0], LoopIR):
+            nest.append(inner)
+        return tuple(nest)
+
     def walk(self) -> Iterator[LoopIR]:
         """This level and all inner ones, outermost first."""
         yield self

@@ -225,10 +225,9 @@ class TfliteNode:
         low, high = activation_limits(self.activation, float(scale), zero, *LIMITS[self.output.kind])
         return low, max(low, high)
 
-    def out_quantization(self, place: int = 0) -> tuple[np.float32, int]:
-        """Scale and zero point of a result."""
-        record = self.outputs[place]
-        return self._one_scale(record), int(record.zero[0])
+    def out_quantization(self) -> tuple[np.float32, int]:
+        """Scale and zero point of the first result."""
+        return self._one_scale(self.output), int(self.output.zero[0])
 
     def scale_of(self, value: TfliteValue) -> np.float32:
         """The one scale of an operand."""

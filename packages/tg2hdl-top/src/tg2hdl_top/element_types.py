@@ -86,7 +86,7 @@ def _narrowed(
     )
     found: dict[int, Interval] = {}
     for call in program.calls:
-        slots = {meta.idx: buffer for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True)}
+        slots = call.slots
         inputs = element_ranges({idx: storage[buffer] for idx, buffer in slots.items()})
         for idx, interval in _stored(call.kernel, inputs, by_comparison).items():
             buffer = slots[idx]

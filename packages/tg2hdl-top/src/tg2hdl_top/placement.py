@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from tg2hdl_ir import DType, KernelCall, KernelIR, ProgramIR
+from tg2hdl_ir import DType, KernelIR, ProgramIR
 from tg2hdl_lower import (
     Alternative,
     Cost,
@@ -119,7 +119,7 @@ def place(program: ProgramIR, options: CompileOptions) -> PlacedProgram:
     options : CompileOptions
     """
     roles = buffer_roles(program, options)
-    slot_roles = [{idx: roles[n] for idx, n in _slots(call).items()} for call in program.calls]
+    slot_roles = [{idx: roles[n] for idx, n in call.slots.items()} for call in program.calls]
     return _placed(program, options, element_types(program, roles), slot_roles)
 
 
@@ -137,7 +137,7 @@ def _placed(
     options = _with_held_operands(options, [call.kernel for call in program.calls])
 
     def arguments(number: int, other: Mapping[int, Layout] | None = None) -> dict[str, Any]:
-        slots, mine = _slots(program.calls[number]), {**layouts, **(other or {})}
+        slots, mine = program.calls[number].slots, {**layouts, **(other or {})}
         return {
             "lanes": choices[number].lanes,
             "layouts": _layouts_of(choices[number], slots, mine),
@@ -176,10 +176,10 @@ def _placed(
         found = follower_form(pair, between, choices[first], plans[first])
         if found is None:
             return None
-        slots = _slots(pair[1])
+        slots = pair[1].slots
         others = {n for number, call in enumerate(program.calls) if number != second for n in call.buffers}
         # Words as the first kernel writes them, and tables as the few lanes of the second one read them.
-        words = {n: choices[first].layouts[idx] for idx, n in _slots(pair[0]).items() if n in between}
+        words = {n: choices[first].layouts[idx] for idx, n in pair[0].slots.items() if n in between}
         given = {n: layouts[n] for idx, n in slots.items() if n in others or not roles[second][idx].is_rom}
         given |= words
         narrow = {idx: storage[n] for idx, n in slots.items()}
@@ -288,7 +288,7 @@ def _place(
         key=lambda n: (n not in first, -total_multiplications(program.calls[n].kernel)),
     ):
         call = program.calls[number]
-        slots = _slots(call)
+        slots = call.slots
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
         choose = partial(_choice, call.kernel, narrow, roles[number], options, sparing)
@@ -353,7 +353,7 @@ def _program_cost(program: ProgramIR, choices: dict[int, KernelLanes], layouts: 
     cycles = sum(choice.cycles + choice.fill for choice in choices.values())
     demand = 0
     for number, choice in choices.items():
-        demand += choice.demand(_layouts_of(choice, _slots(program.calls[number]), layouts))
+        demand += choice.demand(_layouts_of(choice, program.calls[number].slots, layouts))
     return Cost(cycles, tie=demand)
 
 
@@ -364,10 +364,6 @@ def _layouts_of(choice: KernelLanes, slots: dict[int, int], layouts: dict[int, L
         idx: chosen[idx] if chosen[idx].merged() == layouts[n].merged() else layouts[n]
         for idx, n in slots.items()
     }
-
-
-def _slots(call: KernelCall) -> dict[int, int]:
-    return {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
 
 
 def _with_held_operands(options: CompileOptions, kernels: Sequence[KernelIR]) -> CompileOptions:

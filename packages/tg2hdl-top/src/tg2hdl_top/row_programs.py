@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tg2hdl_ir import Affine, AffineAnalysis, Interval, IRBufStore, KernelIR, ProgramIR, UnsupportedError
 from tg2hdl_ir.analysis.rows import RowAccess
 from tg2hdl_ir.passes.instrument import applied
-from tg2hdl_ir.passes.rows import nest_of, with_row_loop_first, with_rows, with_stored_order
+from tg2hdl_ir.passes.rows import with_row_loop_first, with_rows, with_stored_order
 from tg2hdl_lower import Layout
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.sequencer.ledgers import known_accesses, read_range
@@ -115,7 +115,7 @@ class _Order:
     @classmethod
     def of(cls, kernel: KernelIR, slot: int) -> _Order | None:
         """The order in which the rows of a kernel write a buffer; None where they write it as it is."""
-        affine, outer = AffineAnalysis(), nest_of(kernel)[:1]
+        affine, outer = AffineAnalysis(), kernel.loop_tree.perfect_nest[1:2]
         stores = [s for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore) and s.buf_idx == slot]
         forms = [affine.of(store.addr) for store in stores]
         if len(forms) != 1 or forms[0] is None or not outer:

@@ -14,7 +14,7 @@ from tg2hdl_ir import SimulationError
 from tg2hdl_top.design import Design
 from tg2hdl_top.top_module import TopModule
 
-__all__ = ["Host", "Ports", "Streamed", "StreamingHost", "simulate_host", "stream"]
+__all__ = ["Host", "Ports", "Streamed", "StreamingHost", "packed_words", "simulate_host", "stream"]
 
 
 class Ports(Protocol):
@@ -186,7 +186,7 @@ class StreamingHost:
         else:
             loads = self.design.loads(self.inputs[len(self.starts)])
             self.words = {
-                number: _packed(words, self.design.memory(number).dtype.bit_width)
+                number: packed_words(words, self.design.memory(number).dtype.bit_width)
                 for number, words in loads.items()
                 if not (self.design.memory(number).role.is_weight and self.starts)
             }
@@ -276,5 +276,14 @@ class StreamingHost:
         return layout.unpack(packed, memory.dtype).astype(dtype, copy=False)
 
 
-def _packed(words: npt.NDArray[np.uint64], width: int) -> list[int]:
-    return [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in words]
+def packed_words(packed: npt.NDArray[np.uint64], width: int) -> list[int]:
+    """Words as Python integers, of any width.
+
+    Parameters
+    ----------
+    packed : ndarray of uint64
+        Bit patterns of shape (words, lanes).
+    width : int
+        Bits of a lane.
+    """
+    return [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]

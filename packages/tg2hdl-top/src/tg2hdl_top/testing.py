@@ -48,6 +48,7 @@ from tg2hdl_ir import (
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.pipeline import all_rewrites, exchange
 from tg2hdl_top import TopModule, compile_program
+from tg2hdl_top.streaming import packed_words
 
 I32, I8 = DType.INT32, DType.INT8
 SIZE = 6
@@ -132,14 +133,10 @@ def golden(program: ProgramIR, inputs: Any) -> Any:
         array = inputs.get(b.name, b.initial)
         contents[n] = np.zeros(b.depth, b.dtype.numpy()) if array is None else array
     for call in program.calls:
-        slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+        slots = call.slots
         result = evaluate(call.kernel, {idx: contents[n] for idx, n in slots.items()})
         contents.update({slots[idx]: array for idx, array in result.items()})
     return [contents[n] for n in program.outputs]
-
-
-def words(packed: Any, width: int) -> Any:
-    return [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
 
 
 def simulate(compiled: Any, inputs: Any, *, insists: bool = False) -> Any:
@@ -161,7 +158,7 @@ def simulate(compiled: Any, inputs: Any, *, insists: bool = False) -> Any:
             memory = compiled.memory(number)
             port = top.ext_write_ports[memory.slots[0]]
             ctx.set(port["wen"], 1)
-            for address, word in enumerate(words(packed, memory.dtype.bit_width)):
+            for address, word in enumerate(packed_words(packed, memory.dtype.bit_width)):
                 ctx.set(port["waddr"], address)
                 ctx.set(port["wdata"], word)
                 await ctx.tick()

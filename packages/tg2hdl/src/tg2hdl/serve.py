@@ -34,7 +34,6 @@ _PATIENCE = 5.0
 def open_line(
     design: Design,
     engine: str = "auto",
-    progress: Callable[[str], None] | None = None,
     *,
     divisor: int = DIVISOR,
 ) -> SimulatedLine:
@@ -46,8 +45,6 @@ def open_line(
         With the port ``uart``.
     engine : str, optional
         Name of the engine, or ``auto``.
-    progress : callable, optional
-        Called with a message while the engine is built.
     divisor : int, optional
         Clock cycles of a bit.
 
@@ -59,14 +56,12 @@ def open_line(
     served = _link_of(design, "uart").serves
     longest = expected_cycles(design) - served.cycles + served.longest_start
     patience = 2 * longest + _MARGIN * divisor // DIVISOR
-    return SimulatedLine(_simulated(design, engine, progress), divisor, patience)
+    return SimulatedLine(_simulated(design, engine), divisor, patience)
 
 
-def _simulated(design: Design, engine: str, progress: Callable[[str], None] | None) -> Simulation:
+def _simulated(design: Design, engine: str) -> Simulation:
     model = SimulationModel(TopModule(design, simulates_memory=True))
-    return open_simulation(
-        model, engine=engine, expected_cycles=1000 * expected_cycles(design), progress=progress
-    )
+    return open_simulation(model, engine=engine, expected_cycles=1000 * expected_cycles(design))
 
 
 def _link_of(design: Design, *kinds: str) -> PortPlan:
@@ -84,7 +79,6 @@ def serve_folder(
     port: int = 0,
     engine: str = "auto",
     ready: Callable[[str], None],
-    progress: Callable[[str], None] | None = None,
 ) -> None:
     """Simulate the design of a folder until its host disconnects.
 
@@ -102,9 +96,9 @@ def serve_folder(
     port_plan = _link_of(design, "uart", "spi")
     link: SimulatedLine | SpiDriver
     if port_plan.kind == "spi":
-        link = SpiDriver(port_plan.serves, _simulated(design, engine, progress))
+        link = SpiDriver(port_plan.serves, _simulated(design, engine))
     else:
-        link = open_line(design, engine, progress)
+        link = open_line(design, engine)
     with socket.create_server(("127.0.0.1", port)) as server, _Door(server, folder) as door:
         scheme = "spi+socket" if isinstance(link, SpiDriver) else "socket"
         ready(f"{scheme}://127.0.0.1:{server.getsockname()[1]}")

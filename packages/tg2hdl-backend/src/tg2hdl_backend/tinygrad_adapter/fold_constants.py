@@ -59,7 +59,7 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> FoldedProgram:
     kept: list[Any] = []
     for n, call in enumerate(program.calls):
         if n in fixed:
-            slots = {m.idx: number for m, number in zip(call.kernel.buffers, call.buffers, strict=True)}
+            slots = call.slots
             given = {slot: contents[number] for slot, number in slots.items() if number in contents}
             for slot, result in evaluate(call.kernel, given).items():
                 contents[slots[slot]] = result

@@ -161,13 +161,11 @@ class _Interchange:
         )
 
     def _nest(self, loop: LoopIR) -> LoopIR:
-        nest = [loop]
-        while len(nest[-1].items) == 1 and isinstance(nest[-1].items[0], LoopIR):
-            nest.append(nest[-1].items[0])
+        nest = loop.perfect_nest
         items, leaf = self._items(nest[-1]), nest[-1]
         if leaf in self.turns:
             count = self.turns[leaf].count
-            nest = [*nest[-count:], *nest[:-count]]
+            nest = (*nest[-count:], *nest[:-count])
         made: list[LoopIR] = []
         for level in reversed(nest):
             made.insert(0, LoopIR.from_items(items, counter=level.counter, axis_type=level.axis_type))

@@ -175,13 +175,11 @@ def find_recurrence(plan: GoldenPlan, loop: LoopIR) -> Recurrence | None:
     loop : LoopIR
         Outermost loop of a perfect nest, or the innermost one only.
     """
-    nest = [loop]
-    while len(nest[-1].items) == 1 and isinstance(nest[-1].items[0], LoopIR):
-        nest.append(nest[-1].items[0])
+    nest = loop.perfect_nest
     leaf = nest[-1]
     if leaf.loops or any(plan.dependence.bound(one) == 0 for one in nest):
         return None
-    if not all(plan.dependence.buffers_allow(one, tuple(nest)) for one in nest):
+    if not all(plan.dependence.buffers_allow(one, nest) for one in nest):
         return None
     statements = [s for s in leaf.items if not isinstance(s, LoopIR)]
     use = plan.dependence.use(leaf)

@@ -6,6 +6,7 @@ tinygrad simplifies the address of a padded window with remainders and divisions
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
-__all__ = ["simplify_gated_addresses", "value_of_form"]
+__all__ = ["simplify_gated_addresses", "value_of_form", "with_addresses"]
 
 
 @ir_pass(
@@ -46,12 +47,24 @@ def simplify_gated_addresses(kernel: KernelIR) -> KernelIR:
             form = _UnderGate(access.gate, folder.ranges, folder.affine).of(access.addr)
             if form is not None:
                 found[access] = value_of_form(form, access.addr.dtype, folder)
-    if not found:
-        return kernel
+    return with_addresses(kernel, found, folder) if found else kernel
+
+
+def with_addresses(kernel: KernelIR, addresses: Mapping[IRStatement, IRValue], folder: Folder) -> KernelIR:
+    """A kernel in which some accesses have another address.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    addresses : mapping of IRStatement to IRValue
+        By the load or store of `kernel`.
+    folder : Folder
+        Simplifies the rest of the kernel.
+    """
 
     def changed(statement: IRStatement, rebuilt: IRStatement) -> IRStatement:
-        if statement in found and isinstance(rebuilt, IRBufLoad | IRBufStore):
-            return replace(rebuilt, addr=found[statement])
+        if statement in addresses and isinstance(rebuilt, IRBufLoad | IRBufStore):
+            return replace(rebuilt, addr=addresses[statement])
         return rebuilt
 
     return replace(kernel, loop_tree=Rewriter(folder, change=changed).loop(kernel.loop_tree))

@@ -25,6 +25,7 @@ from tg2hdl_ir.nodes import (
     const_int,
     loads_used_by,
 )
+from tg2hdl_ir.passes.flat_address import flat_address
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
@@ -78,23 +79,18 @@ def find_sum(kernel: KernelIR) -> LongSum | None:
         return None
     if any(not isinstance(loop.bound, int) for loop in kernel.loop_tree.walk()):
         return None
-    outer: list[LoopIR] = []
-    level = kernel.loop_tree
-    while len(level.items) == 1 and len(level.loops) == 1:
-        level = level.loops[0]
-        outer.append(level)
+    outer = kernel.loop_tree.perfect_nest
+    level = outer[-1]
     if len(level.loops) != 1 or not _starts_at_zero(level):
         return None
-    nest = [level.loops[0]]
-    while len(nest[-1].items) == 1 and len(nest[-1].loops) == 1:
-        nest.append(nest[-1].loops[0])
+    nest = level.loops[0].perfect_nest
     leaf = nest[-1]
     stores = [s for s in leaf.statements() if isinstance(s, IRRegStore | IRBufStore)]
     if leaf.loops or len(stores) != 1 or not isinstance(added := stores[0], IRRegStore):
         return None
     if added.gate is not None or not _is_addition(added.value, leaf) or _works_in_place(kernel, level):
         return None
-    return LongSum(tuple(outer), level, tuple(nest), added)
+    return LongSum(outer[1:], level, nest, added)
 
 
 def _starts_at_zero(level: LoopIR) -> bool:
@@ -167,14 +163,8 @@ def _with_home(kernel: KernelIR, found: LongSum, items: tuple[IRItem, ...]) -> L
     return LoopIR.from_items(items)
 
 
-def _place(found: LongSum, parts: int, part: IRCounter, folder: Folder) -> IRValue:
-    place: IRValue = const_int(0)
-    for counter in (*(loop.counter for loop in found.outer), part):
-        assert counter is not None, "only the root has no counter"
-        assert isinstance(counter.bound, int), "checked by find_sum"
-        scaled = folder.op("mul", place.dtype, place, const_int(counter.bound))
-        place = folder.op("add", place.dtype, scaled, folder.op("cast", place.dtype, counter))
-    return place
+def _place(found: LongSum, part: IRCounter) -> IRValue:
+    return flat_address([*(loop.counter for loop in found.outer if loop.counter is not None), part])
 
 
 def _parts(found: LongSum, idx: int, parts: int, axis: int) -> tuple[IRItem, ...]:
@@ -204,7 +194,7 @@ def _parts(found: LongSum, idx: int, parts: int, axis: int) -> tuple[IRItem, ...
         nest = (LoopIR.from_items(nest, counter=counter, axis_type=loop.axis_type),)
     dtype = found.added.value.dtype
     result = IRRegLoad(dtype, found.added.reg)
-    store = IRBufStore(idx, _place(found, parts, part, folder), result, dtype)
+    store = IRBufStore(idx, _place(found, part), result, dtype)
     return (LoopIR.from_items((*items, *nest, result, store), counter=part),)
 
 
@@ -226,10 +216,9 @@ def _masked(body: list[IRStatement], mask: IRValue, register: int, folder: Folde
 
 
 def _total(found: LongSum, idx: int, parts: int, axis: int) -> tuple[IRItem, ...]:
-    folder = Folder()
     part = IRCounter(parts, len(found.outer), axis)
     dtype = found.added.value.dtype
-    load = IRBufLoad(idx, _place(found, parts, part, folder), dtype)
+    load = IRBufLoad(idx, _place(found, part), dtype)
     before = IRRegLoad(dtype, found.added.reg)
     added = IRRegStore(IROp("add", dtype, (before, load)), found.added.reg)
     loop = LoopIR.from_items((load, before, added), counter=part, axis_type="reduce")

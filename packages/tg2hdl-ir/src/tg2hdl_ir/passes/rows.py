@@ -21,11 +21,11 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.fold import Folder
-from tg2hdl_ir.passes.gated_addresses import value_of_form
+from tg2hdl_ir.passes.gated_addresses import value_of_form, with_addresses
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
-__all__ = ["nest_of", "with_row_loop_first", "with_rows", "with_stored_order"]
+__all__ = ["with_row_loop_first", "with_rows", "with_stored_order"]
 
 Reordered = Callable[[Affine, Callable[[Affine], Interval]], Affine | None]
 """The address of an element in another order of a buffer, from its address and the interval of a form there."""
@@ -58,16 +58,6 @@ def with_rows(kernel: KernelIR) -> KernelIR:
     return replace(kernel, loop_tree=LoopIR.from_items((made,)))
 
 
-def nest_of(kernel: KernelIR) -> list[LoopIR]:
-    """The outermost loops of which each is all that is in the one around it."""
-    found: list[LoopIR] = []
-    level = kernel.loop_tree
-    while len(level.items) == 1 and isinstance(level.items[0], LoopIR):
-        level = level.items[0]
-        found.append(level)
-    return found
-
-
 @ir_pass("rows-first", "the loop over rows is the outermost one", term="loop interchange")
 def with_row_loop_first(kernel: KernelIR, streamed: Collection[int]) -> KernelIR:
     """Move the independent loop outwards whose counter goes by the most elements in the buffers that are read.
@@ -77,7 +67,7 @@ def with_row_loop_first(kernel: KernelIR, streamed: Collection[int]) -> KernelIR
     streamed : collection of int
         Slots of the buffers that come row by row.
     """
-    nest, affine = nest_of(kernel), AffineAnalysis()
+    nest, affine = kernel.loop_tree.perfect_nest[1:], AffineAnalysis()
     independent = analyze_axes(kernel).independent
     loads = [s for s in kernel.loop_tree.statements() if isinstance(s, IRBufLoad) and s.buf_idx in streamed]
     forms = [form for load in loads if (form := affine.of(load.addr)) is not None]
@@ -136,10 +126,4 @@ def with_stored_order(kernel: KernelIR, slots: Collection[int], reordered: Reord
                     hint='choose another schedule, such as schedule="dataflow"',
                 )
             found[access] = value_of_form(made, access.addr.dtype, folder)
-
-    def changed(statement: IRStatement, rebuilt: IRStatement) -> IRStatement:
-        if statement in found and isinstance(rebuilt, IRBufLoad | IRBufStore):
-            return replace(rebuilt, addr=found[statement])
-        return rebuilt
-
-    return replace(kernel, loop_tree=Rewriter(folder, change=changed).loop(kernel.loop_tree))
+    return with_addresses(kernel, found, folder)

@@ -15,7 +15,6 @@ from tg2hdl_ir import (
     IRRegStore,
     IRValue,
     KernelIR,
-    Registry,
     UnsupportedError,
     operands,
     registry,
@@ -39,10 +38,10 @@ class Bound:
 class Binder:
     """Chooses hardware for ops: the user's explicit unit, then combinational logic that is fast enough, then a unit."""
 
-    def __init__(self, options: LowerOptions, where: str, plugins: Registry | None = None) -> None:
+    def __init__(self, options: LowerOptions, where: str) -> None:
         self.options = options
         self.where = where
-        self.registry = plugins or registry()
+        self.registry = registry()
 
     def bind(self, op: IROp, sources: Sequence[Node]) -> Bound:
         """Hardware of an op.

@@ -89,16 +89,7 @@ def concat(pieces: Iterable[Piece]) -> Operand:
         node, low, count = piece
         if not count:
             continue
-        if not out:
-            if count < 0:
-                out.append((node, low, 1))
-                if count < -1:
-                    out.append((node, low, count + 1))
-            else:
-                out.append(piece)
-            continue
-        last = out[-1]
-        if last[0] == node:
+        if out and (last := out[-1])[0] == node:
             if node == CONST:
                 out[-1] = (CONST, last[1] | low << last[2], last[2] + count)
                 continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tg2hdl_sim.levelized.decoders import merge_decoders
 from tg2hdl_sim.levelized.delays import merge_delays
-from tg2hdl_sim.levelized.lanes import find_lanes, memory_groups
+from tg2hdl_sim.levelized.lanes import find_lanes
 from tg2hdl_sim.levelized.nodes import MemorySegment, NetlistWords
 from tg2hdl_sim.levelized.operands import CONST, Operand
 from tg2hdl_sim.levelized.packing import pack_bits, varying_nodes
@@ -57,8 +57,15 @@ def refs(operand: Lifted) -> Iterator[Ref]:
             yield ref
 
 
+def _order(design: NetlistWords) -> list[int]:
+    """Nodes in the order of evaluation, then inputs that nothing reads."""
+    order = evaluation_order(design)
+    present = set(order)
+    return order + [n for n, node in enumerate(design.nodes) if node.op == "in" and n not in present]
+
+
 def build_program(
-    design: NetlistWords, varying: Iterable[str] = (), *, batch: bool = False, roll: bool = True
+    design: NetlistWords, varying: Iterable[str] = (), *, batch: bool = False
 ) -> LevelizedProgram:
     """Group nodes into units.
 
@@ -68,27 +75,16 @@ def build_program(
         Inputs whose values differ among the inputs of a batch.
     batch : bool
         Whether vectors hold the inputs of a batch; otherwise they hold lanes.
-    roll : bool
-        Whether lanes that do the same become loops.
     """
-    if roll:
-        merge_decoders(design)
-        pack_bits(design, varying)
-    order = evaluation_order(design)
-    present = set(order)
-    order += [n for n, node in enumerate(design.nodes) if node.op == "in" and n not in present]
-    groups, memory_sets = (
-        find_lanes(design, order) if roll else ([[n] for n in order], memory_groups(design, []))
-    )
-    if roll:
-        rolled = [group for group in groups if len(group) > 1]
-        in_loops = {n for group in rolled for n in group}
-        varying_set = varying_nodes(design, varying)
-        if merge_delays(design, set(order) - in_loops, varying_set):
-            order = evaluation_order(design)
-            present = set(order)
-            order += [n for n, node in enumerate(design.nodes) if node.op == "in" and n not in present]
-            groups = [*rolled, *([n] for n in order if n not in in_loops)]
+    merge_decoders(design)
+    pack_bits(design, varying)
+    order = _order(design)
+    groups, memory_sets = find_lanes(design, order)
+    rolled = [group for group in groups if len(group) > 1]
+    in_loops = {n for group in rolled for n in group}
+    if merge_delays(design, set(order) - in_loops, varying_nodes(design, varying)):
+        order = _order(design)
+        groups = [*rolled, *([n] for n in order if n not in in_loops)]
     program = LevelizedProgram(batch=batch, inputs=design.inputs, segments=design.segments)
     for members in memory_sets:
         first = design.segments[members[0]]

@@ -250,14 +250,18 @@ def _taken(node: TfliteNode, x: Tensor, place: Array, axis: int) -> Tensor:
     return x[tuple(index)].contiguous()
 
 
+def _resized(node: TfliteNode) -> tuple[TfliteValue, tuple[int, ...], bool, bool]:
+    """An image, its new height and width, and whether corners are aligned and pixels have their place at the centre."""
+    x, size = node.input(0), node.integers(1)
+    if len(x.record.shape) != 4 or len(size) != 2 or min(size) < 1:
+        raise node.refuse(f"an image of shape {x.record.shape} to {size}", "give it four axes")
+    return x, size, bool(node.option("AlignCorners")), bool(node.option("HalfPixelCenters"))
+
+
 @operator("RESIZE_NEAREST_NEIGHBOR", version=4)
 def resize_nearest(node: TfliteNode) -> Any:
     """Copies of the nearest element."""
-    x = node.input(0)
-    size = node.integers(1)
-    if len(x.record.shape) != 4 or len(size) != 2 or min(size) < 1:
-        raise node.refuse(f"an image of shape {x.record.shape} to {size}", "give it four axes")
-    align, half = bool(node.option("AlignCorners")), bool(node.option("HalfPixelCenters"))
+    x, size, align, half = _resized(node)
     number = x.tensor
     for axis, out in ((1, size[0]), (2, size[1])):
         length = x.record.shape[axis]
@@ -290,11 +294,7 @@ def _repeated(x: Tensor, axis: int, times: int) -> Tensor:
 @operator("RESIZE_BILINEAR", version=4)
 def resize_bilinear(node: TfliteNode) -> Any:
     """Codes: positions and weights of 10 bits each; halves away from zero of the code."""
-    x = node.input(0)
-    size = node.integers(1)
-    if len(x.record.shape) != 4 or len(size) != 2 or min(size) < 1:
-        raise node.refuse(f"an image of shape {x.record.shape} to {size}", "give it four axes")
-    align, half = bool(node.option("AlignCorners")), bool(node.option("HalfPixelCenters"))
+    x, size, align, half = _resized(node)
     if not node.is_codes(x):
         return _float_bilinear(node, x, size, align, half)
     node.same_scales(x)

@@ -21,7 +21,7 @@ _INT16 = LIMITS["INT16"]
 _MOST_CODES = 1 << 16
 
 
-def logistic16(node: TfliteNode, x: Tensor, scale: float, key: str = "") -> Tensor:
+def logistic16(node: TfliteNode, x: Tensor, scale: float) -> Tensor:
     """Sigmoid of int16 codes of a scale, in units of 2^-15.
 
     Parameters
@@ -32,15 +32,13 @@ def logistic16(node: TfliteNode, x: Tensor, scale: float, key: str = "") -> Tens
         Codes of zero point 0.
     scale : float
         Of a step.
-    key : str
-        Begins the names of the tables, where an operator has several.
 
     Raises
     ------
     UnsupportedError
         For a scale whose argument needs more than 32 bits.
     """
-    argument, value = _sigmoid(node, x, scale, 9, 0x7FFF << 10, key)
+    argument, value = _sigmoid(node, x, scale, 9, 0x7FFF << 10, "")
     number = (argument < 0).where((1 << 25) - value + (1 << 9) - 1, value + (1 << 9))
     return (number >> 10).cast(dtypes.int16)
 

@@ -50,7 +50,6 @@ def space_of(
     base: CompileOptions,
     *,
     given: Mapping[str, Sequence[Any]],
-    fixed: Collection[str] = (),
     allow: Collection[str] = (),
     families: bool = False,
 ) -> Space:
@@ -62,8 +61,6 @@ def space_of(
         Options that differ from the defaults stay.
     given : mapping of str to sequence
         Values of dimensions, or of any field of `CompileOptions`, in place of the usual ones.
-    fixed : collection of str
-        Further dimensions that stay as they are in `base`.
     allow : collection of str
         Dimensions that may change numbers, such as ``float_order``.
     families : bool
@@ -84,7 +81,7 @@ def space_of(
     for name in allow:
         if name not in changing:
             raise InputError(f"{name!r} is nothing to allow", hint=f"choose among: {', '.join(changing)}")
-    kept = {*option_changes(base), *fixed} - set(given)
+    kept = set(option_changes(base)) - set(given)
     values: dict[str, tuple[Any, ...]] = {}
     for name, dimension in known.items():
         if name in given:

@@ -216,6 +216,14 @@ def reduce_min(node: OnnxNode, x: Tensor, *axes: Any) -> Any:
     return _numbers(_inverted(found), x)
 
 
+def _reduced_axes(node: OnnxNode, x: Tensor, axes: Any) -> tuple[int, ...] | None:
+    """Axes of a reduction, counted from the first one; None where the operator returns its operand."""
+    chosen = node.attribute("axes") if axes is None else [int(a) for a in np.atleast_1d(axes)]
+    if not chosen and node.attribute("noop_with_empty_axes", 0):
+        return None
+    return tuple(a % x.ndim for a in chosen or range(x.ndim))
+
+
 def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
     """Mean; of integers the quotient towards zero.
 
@@ -227,10 +235,9 @@ def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
     if not dtypes.is_int(x.dtype):
         result: Tensor = _own(node, x, *(() if axes is None else (axes,)))
         return result
-    chosen = node.attribute("axes") if axes is None else [int(a) for a in np.atleast_1d(axes)]
-    if not chosen and node.attribute("noop_with_empty_axes", 0):
+    over = _reduced_axes(node, x, axes)
+    if over is None:
         return x
-    over = tuple(a % x.ndim for a in chosen or range(x.ndim))
     total = x.sum(over, keepdim=bool(node.attribute("keepdims", 1)), dtype=x.dtype)
     return total.div(int(np.prod([sizes_of(x)[a] for a in over])), rounding_mode="trunc").cast(x.dtype)
 
@@ -243,10 +250,9 @@ def reduce_log_sum_exp(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
     node, x, axes
         The node and its inputs, as ONNX defines `ReduceLogSumExp`.
     """
-    chosen = node.attribute("axes") if axes is None else [int(a) for a in np.atleast_1d(axes)]
-    if not chosen and node.attribute("noop_with_empty_axes", 0):
+    over = _reduced_axes(node, x, axes)
+    if over is None:
         return x
-    over = tuple(a % x.ndim for a in chosen or range(x.ndim))
     value, keep = wide(x), bool(node.attribute("keepdims", 1))
     largest = value.max(over, keepdim=True)
     largest = largest.isinf().where(0, largest)

@@ -13,11 +13,16 @@ RECORD = Path(__file__).with_name("faces.json")
 
 
 def face_of(package: str) -> list[str]:
+    """Names in `__all__` of a package; in tg2hdl-fp32 it is made from a table of names by module."""
     file = PACKAGES / package / "src" / package.replace("-", "_") / "__init__.py"
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return sorted(str(n.value) for n in ast.walk(node.value) if isinstance(n, ast.Constant))
-    return []
+    assigned = {
+        ast.unparse(node.targets[0]): node.value
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.Assign)
+    }
+    if isinstance(assigned["__all__"], ast.List):
+        return sorted(ast.literal_eval(assigned["__all__"]))
+    return sorted(name for names in ast.literal_eval(assigned["_MODULES"]).values() for name in names)
 
 
 def faces() -> dict[str, list[str]]:

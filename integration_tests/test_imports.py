@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from test_faces import face_of
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "packages").glob("*/src"))
+FACES = {source / source.parent.name.replace("-", "_") / "__init__.py" for source in SOURCES}
 ADAPTER = "tg2hdl_backend.tinygrad_adapter"
 
 
@@ -140,12 +143,9 @@ def distribution(path: Path) -> str:
 
 @cache
 def face(package: str) -> set[str]:
-    """Names in `__all__` of a package; none where it is computed."""
+    """Public names of a package; none of a module."""
     path = modules().get(package)
-    for node in parsed(path).body if path is not None else []:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return {str(n.value) for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
-    return set()
+    return set(face_of(distribution(path))) if path in FACES else set()
 
 
 def imported_modules(path: Path, known: Mapping[str, Path]) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,6 @@ _MODULES = {
     "float_to_int": ("OVERFLOWS", "FloatToInt"),
     "fma": ("FP32Fma", "Fma", "Fmsub", "Fnmadd", "Fnmsub"),
     "format": (
-        "FloatValue",
         "BF16",
         "FORMATS",
         "FP16",

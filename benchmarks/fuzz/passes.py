@@ -13,6 +13,7 @@ kernels are evaluated entirely for this.  Each fault is tried in a process of it
 from __future__ import annotations
 
 import argparse
+import inspect
 import multiprocessing
 import os
 import sys
@@ -86,6 +87,8 @@ class Fault:
             return faulty(before, right(before, *arguments, **options), self.seed)
 
         wrong.__module__ = right.__module__
+        # The facts that a rewrite needs are the parameters of its function.
+        wrong.__signature__ = inspect.signature(right)  # type: ignore[attr-defined]
         put(entry.run, ir_pass(entry.name, entry.description)(wrong))
 
     def _install_in_search(self) -> None:

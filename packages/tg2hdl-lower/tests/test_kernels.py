@@ -195,6 +195,25 @@ def test_lanes_of_a_matrix_product(lanes, pack, same_as_golden):
     assert plan.steps() == steps
 
 
+@pytest.mark.parametrize("lanes", [2, 3, 4])
+def test_lanes_hold_elements_that_they_overwrite(lanes, same_as_golden):
+    """Each lane has its own register for the element that it read before the inner loop."""
+    text = """kernel in_place
+      b0 x: int32[6] output
+      b1 w: int32[3]
+      RANGE i0 < 6 loop
+      %0 = LOAD int32 b0[i0]
+      RANGE i1 < 3 loop
+      %1 = LOAD int32 b1[i1]
+      %2 = add int32 %0, %1
+      STORE int32 b0[i0] = %2
+      END i1
+      END i0
+    """
+    kernel = parse_kernel(text)
+    same_as_golden(kernel, plan_kernel(kernel, lanes={0: lanes}), random_contents(kernel))
+
+
 @pytest.mark.parametrize("split", [(2, 4), (4, 2), (4, 8), (2, 8)])
 @pytest.mark.parametrize("lanes", [2, 3, 6])
 def test_windows_over_words_of_several_channels_share_words(split, lanes, same_as_golden):

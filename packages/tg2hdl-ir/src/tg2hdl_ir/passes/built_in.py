@@ -79,6 +79,7 @@ BUILTIN_PASSES = [
         add_alternatives,
         drop_single_indices,
         guard_loops,
+        hold_overwritten_loads,
         set_initial_registers,
         split_loops,
     ),
@@ -103,7 +104,6 @@ BUILTIN_PASSES = [
     *_table(
         "parts",
         split_axis,
-        hold_overwritten_loads,
         with_stored_order,
         with_row_loop_first,
         with_rows,

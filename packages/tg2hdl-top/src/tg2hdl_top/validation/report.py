@@ -39,7 +39,6 @@ def located(
     # Plans are tried often: they are evaluated where a planned kernel is wrong, or is part of the program.
     is_before = isinstance(wrong.before[0], ProgramIR) and options.float_order == "strict"
     lanes = [entry.name for stage in ("lanes", "loops", "registers") for entry in rewrites(stage)]
-    lanes.append("hold-overwritten-loads")
     for passed in (lanes, []) if is_before else ([],):
         try:
             with watch_passes(RewriteCheck(program, options, LOOKED_FOR, passed)):

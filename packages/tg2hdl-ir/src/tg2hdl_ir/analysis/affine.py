@@ -63,6 +63,11 @@ class Affine:
         """``factor * self``."""
         return Affine(self.const * factor, tuple((s, c * factor) for s, c in self.terms) if factor else ())
 
+    @property
+    def values(self) -> tuple[IRValue, ...]:
+        """Symbols that are neither counters nor variables: values of a `LinearAnalysis`."""
+        return tuple(s for s, _ in self.terms if not isinstance(s, IRCounter | IRVariable))
+
     def offset(self, amount: int) -> Affine:
         """``self + amount``."""
         return Affine(self.const + amount, self.terms)
@@ -157,3 +162,9 @@ class LinearAnalysis(AffineAnalysis):
     def _compute(self, value: IRValue) -> Affine | None:
         form = super()._compute(value)
         return Affine(0, ((value, 1),)) if form is None else form  # type: ignore[arg-type]
+
+    def mixed(self, value: IRValue) -> Affine | None:
+        """Form of a value that moves with counters beside other values, such as a chosen row; None for all others."""
+        form = self.of(value)
+        counted = form is not None and any(isinstance(s, IRCounter) for s, _ in form.terms)
+        return form if form is not None and counted and form.values else None

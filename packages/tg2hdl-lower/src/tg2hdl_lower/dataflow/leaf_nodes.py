@@ -17,6 +17,7 @@ from tg2hdl_ir import (
     LoopIR,
     RangeAnalysis,
 )
+from tg2hdl_ir.analysis.affine import LinearAnalysis
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_lower.memory.demand import effective_statements, needed_values
 from tg2hdl_lower.memory.layout import Layout
@@ -51,6 +52,7 @@ class LeafNodes:
         self.layouts = layouts
         self.ranges = ranges
         self.affine = AffineAnalysis(ranges)
+        self.linear = LinearAnalysis(ranges)
         self.folder = Folder()
         self.needed = needed_values(self.statements)
         self.stored = {s.buf_idx for s in self.statements if isinstance(s, IRBufStore)}

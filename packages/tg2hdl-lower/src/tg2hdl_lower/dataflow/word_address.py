@@ -93,7 +93,7 @@ class WordAddresses:
         form = self.leaf.affine.of(addr)
         layout = self.leaf.layouts[buffer]
         if form is None:
-            return True
+            return layout.lanes == 1 or self._chosen_digits(layout, addr, gate) is None
         return layout.lanes > 1 and self._digits(layout, form, gate) is None
 
     def of(self, buffer: int, addr: IRValue, gate: IRValue | None, *, loads: bool = False) -> WordAddress:
@@ -117,6 +117,8 @@ class WordAddresses:
         if layout.lanes == 1:
             return WordAddress(self.value(addr), affine=False)
         digits = None if form is None else self._digits(layout, form, gate)
+        if digits is None and loads and (chosen := self._chosen_digits(layout, addr, gate)) is not None:
+            return self._chosen(layout, chosen, addr.dtype)
         if digits is None:
             return self._divided(layout, addr)
         fixed = layout.fixed_lane(digits)
@@ -140,6 +142,66 @@ class WordAddresses:
             return digits
         constant = all(isinstance(loop.bound, int) for loop in self.leaf.path)
         return digits if constant and all(isinstance(s, IRCounter) for s, _ in form.terms) else None
+
+    def _chosen_digits(self, layout: Layout, addr: IRValue, gate: IRValue | None) -> list[Affine] | None:
+        """Digits of an address that moves with counters beside values that are not affine."""
+        form = self.leaf.linear.mixed(addr) if self.leaf.affine.of(addr) is None else None
+        known = (
+            Constraints(gate, self.leaf.ranges, self.leaf.linear, partly=partly) for partly in (False, True)
+        )
+        return form and next((d for c in known if (d := layout.digits(form, c.interval)) is not None), None)
+
+    def _chosen(self, layout: Layout, digits: list[Affine], dtype: DType) -> WordAddress:
+        """Address by its digits: only those in which the lane changes are divided."""
+        folder = self.leaf.folder
+        base, lane = Affine(0), 0
+        words: list[IRValue] = []
+        moving: list[tuple[IRValue, range, int, int]] = []
+        for n, (digit, split) in enumerate(zip(digits, layout.split, strict=True)):
+            stride, weight = math.prod(layout.rows[n + 1 :]), math.prod(layout.split[n + 1 :])
+            step = math.gcd(split, *(c for _, c in digit.terms))
+            if step == split:
+                offset = digit.const % split
+                reduced = Affine((digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms))
+                base, lane = base.plus(reduced.scaled(stride)), lane + offset * weight
+                continue
+            value = self._sum(digit, dtype)
+            places = range(digit.const % step, split, step)
+            if split >= layout.dims[n]:
+                moving.append((value, places, split, weight))
+                continue
+            moving.append((self._remainder(value, split), places, split, weight))
+            words.append(folder.op("mul", dtype, self._quotient(value, split), const_int(stride, dtype)))
+        word = self._sum(base, dtype)
+        for other in words:
+            word = folder.op("add", dtype, word, other)
+        if not moving:
+            return WordAddress(self.value(word), lane, affine=False)
+        position: IRValue = const_int(0, dtype)
+        weights = [math.prod(split for _, _, split, _ in moving[:n]) for n in range(len(moving))]
+        for (value, *_), scale in zip(moving, weights, strict=True):
+            scaled = folder.op("mul", dtype, value, const_int(scale, dtype))
+            position = folder.op("add", dtype, position, scaled)
+        choices = tuple(
+            WordLane(
+                sum(p * scale for p, scale in zip(at, weights, strict=True)),
+                0,
+                lane + sum(p * weight for p, (_, _, _, weight) in zip(at, moving, strict=True)),
+            )
+            for at in itertools.product(*(places for _, places, _, _ in moving))
+        )
+        return WordAddress(self.value(word), position=self.value(position), affine=False, choices=choices)
+
+    def _sum(self, form: Affine, dtype: DType) -> IRValue:
+        """The value of a form, in which the counters have an address of their own."""
+        folder = self.leaf.folder
+        total: IRValue = const_int(form.const, dtype)
+        # Values beside the counters come last.
+        for symbol, coefficient in sorted(form.terms, key=lambda term: term[0] in form.values):
+            value = symbol if symbol.dtype == dtype else folder.op("cast", dtype, symbol)
+            scaled = folder.op("mul", dtype, value, const_int(coefficient, dtype))
+            total = folder.op("add", dtype, total, scaled)
+        return total
 
     def _in_a_row(self, buffer: int, layout: Layout, element: RowElement) -> WordAddress:
         """Address of an element whose lane changes, which shares its words with others along one dimension."""

@@ -17,6 +17,7 @@ from tg2hdl_ir import (
     IROp,
     IRStatement,
     IRValue,
+    IRVariable,
     KernelIR,
     LoopIR,
     RangeAnalysis,
@@ -45,6 +46,8 @@ MAX_SMALLER = 40
 MAX_COMBINED = 100
 MAX_LAYOUTS = 32
 MAX_SPLIT = 256
+MAX_CHOSEN = 64
+"""Elements of a word of which data choose one."""
 
 
 _leaves: MutableMapping[KernelIR, list[LeafProducts]] = WeakKeyDictionary()
@@ -237,10 +240,14 @@ def packed_layouts(found: Sequence[LaneAccess], lanes: Mapping[int, int], depth:
     for access in found:
         if access.form is None:
             continue
-        strides = sorted({abs(c) for s, c in access.form.terms if isinstance(s, IRCounter)}, reverse=True)
+        strides = sorted({abs(c) for s, c in access.form.terms if not isinstance(s, IRVariable)}, reverse=True)
         splits_of: list[list[int]] = []
-        for stride in strides:
+        # Lanes whose elements data choose find all of them in one word.
+        wide = access.chosen and any(lanes.get(axis, 1) > 1 for axis in access.axes)
+        for stride, above in zip(strides, [depth, *strides], strict=False):
             splits = {1}
+            if wide and above % stride == 0 and any(abs(access.form.coefficient(v)) == stride for v in access.form.values):
+                splits |= {above // stride} if above // stride <= MAX_CHOSEN else set()
             for symbol, coefficient in access.form.terms:
                 factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
                 moved = abs(coefficient) * factor

@@ -19,7 +19,7 @@ from tg2hdl_ir import (
     RangeAnalysis,
     is_const,
 )
-from tg2hdl_ir.analysis.affine import Symbol
+from tg2hdl_ir.analysis.affine import LinearAnalysis, Symbol
 from tg2hdl_ir.analysis.axes import axes_of
 from tg2hdl_ir.analysis.constraints import Constraints
 from tg2hdl_ir.passes.flatten import flatten
@@ -40,6 +40,8 @@ class LaneAccess:
         Its address; None for one that depends on data.
     axes : frozenset of int
         Of the loops whose lanes make an access each where the address depends on data.
+    chosen : bool
+        Whether the form has terms that are not counters, as of a row that data choose; lanes along it share words.
     """
 
     leaf: int
@@ -48,23 +50,30 @@ class LaneAccess:
     form: Affine | None
     axes: frozenset[int]
     constraints: Constraints
+    chosen: bool = False
 
 
 def _accesses(kernel: KernelIR, partly: bool) -> list[LaneAccess]:
     ranges = RangeAnalysis()
-    analysis = AffineAnalysis(ranges)
+    affine, linear = AffineAnalysis(ranges), LinearAnalysis(ranges)
     paths = list(leaf_paths(flatten(kernel).loop_tree))
     leaves = [effective_statements(path[-1]) for path in paths]
     around = [frozenset(loop.counter.axis for loop in path if loop.counter is not None) for path in paths]
-    return [
-        LaneAccess(
-            leaf,
-            s.buf_idx,
-            isinstance(s, IRBufStore),
-            analysis.of(s.addr),
-            around[leaf] if isinstance(s, IRBufStore) else around[leaf] & axes_of(s.addr),
-            Constraints(s.gate, ranges, analysis, partly=partly),
+    stored = [{s.buf_idx for s in leaf if isinstance(s, IRBufStore)} for leaf in leaves]
+
+    def access(leaf: int, s: IRBufLoad | IRBufStore) -> LaneAccess:
+        form, store = affine.of(s.addr), isinstance(s, IRBufStore)
+        if form is None and s.buf_idx not in stored[leaf] and (mixed := linear.mixed(s.addr)) is not None:
+            axes = around[leaf] & frozenset[int]().union(*map(axes_of, mixed.values))
+            constraints = Constraints(s.gate, ranges, linear, partly=partly)
+            return LaneAccess(leaf, s.buf_idx, store, mixed, axes, constraints, chosen=True)
+        axes = around[leaf] if store else around[leaf] & axes_of(s.addr)
+        return LaneAccess(
+            leaf, s.buf_idx, store, form, axes, Constraints(s.gate, ranges, affine, partly=partly)
         )
+
+    return [
+        access(leaf, s)
         for leaf, statements in enumerate(leaves)
         for needed in [needed_values(statements)]
         for s in statements
@@ -130,6 +139,7 @@ class BufferAccesses:
         forms = [f for a in found for f in (a.form, *a.constraints.conditions) if f is not None]
         symbols = (symbol for form in forms for symbol, _ in form.terms)
         self._axes = {s.axis for s in symbols if isinstance(s, IRCounter)}
+        self._axes |= {axis for a in found if a.chosen for axis in a.axes}
         self._known: dict[tuple[_Factors, Layout], BufferUse] = {}
         self._open: dict[tuple[int, _Factors], _OpenLanes] = {}
         self._digits: dict[tuple[int, Layout], list[Affine] | None] = {}
@@ -173,7 +183,7 @@ class BufferAccesses:
         words: dict[bool, set[object]] = {False: set(), True: set()}
         stored: Counter[tuple[_Terms, int, int]] = Counter()
         rows: dict[object, tuple[Row, set[int]]] = {}
-        picked: dict[tuple[bool, _Terms, int], int] = {}
+        picked: dict[tuple[bool, object, int], int] = {}
         lanes = dict(factors)
         for number, access in enumerate(self.found):
             if access.leaf != leaf:
@@ -193,6 +203,15 @@ class BufferAccesses:
             first = [digit for digit, _ in parts]
             # The lanes of an access differ only in constants.
             positions = [[d.const + _distance(moved, at) for d, moved in parts] for at in opened]
+            if access.chosen:
+                for at, element, position in zip(opened, elements, positions, strict=True):
+                    lane = tuple(at[axis] for axis in sorted(access.axes) if axis in lanes)
+                    found, choices = layout.chosen_word(first, position)
+                    chosen = lane if any(digit.values for digit in found) else ()
+                    words[False].add((number, *at.values()) if digits is None else (*found, chosen))
+                    if digits is None or choices > 1:
+                        picked[False, (form.terms, lane), element] = layout.lanes if digits is None else choices
+                continue
             fixed = layout.fixed_lane(first) if digits is not None else None
             if layout.lanes == 1 or fixed is not None:
                 terms, places = form.terms, {(element, 0) for element in elements}
@@ -250,7 +269,8 @@ class _OpenLanes(NamedTuple):
     def of(cls, access: LaneAccess, form: Affine, lanes: Mapping[int, int]) -> _OpenLanes:
         """Those of an affine access, without lanes whose gate is never true."""
         base, distances = _unrolled(form, lanes)
-        numbers = tuple(_open_lanes(access, distances, lanes))
+        own = (axis for axis in sorted(access.axes) if access.chosen and axis in lanes)
+        numbers = tuple(_open_lanes(access, dict.fromkeys((*distances, *own)), lanes))
         return cls(base, tuple(base.const + _distance(distances, at) for at in numbers), numbers)
 
 

@@ -206,6 +206,27 @@ class Layout:
             word, lane = word * rows + ahead, lane * split + offset
         return word, lane
 
+    def chosen_word(self, digits: Sequence[Affine], position: Sequence[int]) -> tuple[list[Affine], int]:
+        """Digits that tell the word of an element from those of others, and the lanes in which the element may be.
+
+        Parameters
+        ----------
+        digits : sequence of Affine
+            Position of an element, axis by axis, of which some terms are not counters.
+        position : sequence of int
+            The constants of the position.
+        """
+        word: list[Affine] = []
+        choices = 1
+        for digit, at, dim, split in zip(digits, position, self.dims, self.split, strict=True):
+            step = math.gcd(split, *(c for _, c in digit.terms))
+            choices *= split // step
+            if step == split:
+                word.append(replace(digit, const=at // split))
+            elif split < dim:
+                word.append(replace(digit, const=at))
+        return word, choices
+
     def row_element(self, digits: list[Affine]) -> RowElement | None:
         """Element of a row along the last dimension in which its lane changes; None where it changes in none."""
         word, lane = Affine(0), 0

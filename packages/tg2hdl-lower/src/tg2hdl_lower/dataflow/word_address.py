@@ -144,12 +144,14 @@ class WordAddresses:
         return digits if constant and all(isinstance(s, IRCounter) for s, _ in form.terms) else None
 
     def _chosen_digits(self, layout: Layout, addr: IRValue, gate: IRValue | None) -> list[Affine] | None:
-        """Digits of an address that moves with counters beside values that are not affine."""
-        form = self.leaf.linear.mixed(addr) if self.leaf.affine.of(addr) is None else None
+        """Digits of an address with terms that are not affine; lanes may have taken the place of all counters."""
+        form = self.leaf.linear.of(addr) if self.leaf.affine.of(addr) is None else None
+        if form is None:
+            return None
         known = (
             Constraints(gate, self.leaf.ranges, self.leaf.linear, partly=partly) for partly in (False, True)
         )
-        return form and next((d for c in known if (d := layout.digits(form, c.interval)) is not None), None)
+        return next((d for c in known if (d := layout.digits(form, c.interval)) is not None), None)
 
     def _chosen(self, layout: Layout, digits: list[Affine], dtype: DType) -> WordAddress:
         """Address by its digits: only those in which the lane changes are divided."""
@@ -162,7 +164,9 @@ class WordAddresses:
             step = math.gcd(split, *(c for _, c in digit.terms))
             if step == split:
                 offset = digit.const % split
-                reduced = Affine((digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms))
+                reduced = Affine(
+                    (digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms)
+                )
                 base, lane = base.plus(reduced.scaled(stride)), lane + offset * weight
                 continue
             value = self._sum(digit, dtype)

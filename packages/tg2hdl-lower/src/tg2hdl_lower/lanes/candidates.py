@@ -47,7 +47,7 @@ MAX_COMBINED = 100
 MAX_LAYOUTS = 32
 MAX_SPLIT = 256
 MAX_CHOSEN = 64
-"""Elements of a word of which data choose one."""
+"""Elements of a word from which a lane chooses one by a value that no counter follows."""
 
 
 _leaves: MutableMapping[KernelIR, list[LeafProducts]] = WeakKeyDictionary()
@@ -240,14 +240,18 @@ def packed_layouts(found: Sequence[LaneAccess], lanes: Mapping[int, int], depth:
     for access in found:
         if access.form is None:
             continue
-        strides = sorted({abs(c) for s, c in access.form.terms if not isinstance(s, IRVariable)}, reverse=True)
+        strides = sorted(
+            {abs(c) for s, c in access.form.terms if not isinstance(s, IRVariable)}, reverse=True
+        )
         splits_of: list[list[int]] = []
-        # Lanes whose elements data choose find all of them in one word.
-        wide = access.chosen and any(lanes.get(axis, 1) > 1 for axis in access.axes)
+        # Lanes that choose an element each find all elements along this dimension in one word.
+        chooses = access.chosen and any(lanes.get(axis, 1) > 1 for axis in access.axes)
+        values = access.form.values if chooses else ()
+        across = {abs(coefficient) for symbol, coefficient in access.form.terms if symbol in values}
         for stride, above in zip(strides, [depth, *strides], strict=False):
             splits = {1}
-            if wide and above % stride == 0 and any(abs(access.form.coefficient(v)) == stride for v in access.form.values):
-                splits |= {above // stride} if above // stride <= MAX_CHOSEN else set()
+            if stride in across and above <= MAX_CHOSEN * stride:
+                splits.add(above // stride)
             for symbol, coefficient in access.form.terms:
                 factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
                 moved = abs(coefficient) * factor

@@ -164,7 +164,13 @@ class LinearAnalysis(AffineAnalysis):
         return Affine(0, ((value, 1),)) if form is None else form  # type: ignore[arg-type]
 
     def mixed(self, value: IRValue) -> Affine | None:
-        """Form of a value that moves with counters beside other values, such as a chosen row; None for all others."""
+        """Form of a value that moves with counters beside other values, such as a chosen row; None for all others.
+
+        Parameters
+        ----------
+        value : IRValue
+            An integer.
+        """
         form = self.of(value)
         counted = form is not None and any(isinstance(s, IRCounter) for s, _ in form.terms)
         return form if form is not None and counted and form.values else None

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from tg2hdl_lower.plan.emission import ArithResult
     from tg2hdl_lower.plan.hardware_plan import HardwarePlan
     from tg2hdl_lower.plan_check import plan_faults
-    from tg2hdl_lower.planner import PreparedKernel, plan_kernel
+    from tg2hdl_lower.planner import plan_kernel
+    from tg2hdl_lower.planning import PreparedKernel
 
 __all__ = [
     "Alternative",
@@ -84,6 +85,7 @@ __getattr__, __dir__ = lazy_names(
         ".plan.emission": ("ArithResult",),
         ".plan.hardware_plan": ("HardwarePlan",),
         ".plan_check": ("plan_faults",),
-        ".planner": ("PreparedKernel", "plan_kernel"),
+        ".planner": ("plan_kernel",),
+        ".planning": ("PreparedKernel",),
     },
 )

@@ -7,15 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tg2hdl_ir import (
-    BudgetError,
     DType,
-    InputError,
     Interval,
     IRBufLoad,
-    IRBufStore,
-    IRVerificationError,
     KernelIR,
-    registry,
 )
 from tg2hdl_ir.analysis.accumulators import accumulator_ranges
 from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
@@ -29,6 +24,7 @@ from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, decide, most_cycles
 from tg2hdl_lower.lanes.interleavings import Tiles, interleavings
+from tg2hdl_lower.lower_latency import lower_latency_units
 from tg2hdl_lower.memory.demand import PortInterval
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.memories import Memories, element_ranges
@@ -39,6 +35,7 @@ from tg2hdl_lower.plan.hardware_plan import HardwarePlan, PortRegisters
 from tg2hdl_lower.plan.operations import DesignProduct, UnitOp
 from tg2hdl_lower.plan.placement import Schedule
 from tg2hdl_lower.plan.registers import RegisterWrite
+from tg2hdl_lower.refusals import check_family, check_stores, too_few_multipliers
 from tg2hdl_lower.schedule.accumulators import accumulators, with_delay_lines
 from tg2hdl_lower.schedule.control_registers import control_registers
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
@@ -57,7 +54,7 @@ from tg2hdl_lower.sharing.multipliers import (
     unit_slots,
 )
 
-__all__ = ["Planning", "alternative", "decided", "longest"]
+__all__ = ["Planning", "PreparedKernel"]
 
 MEMORY_CYCLES = 2
 
@@ -74,59 +71,17 @@ LONG = 3
 """Latency from which on a unit is time-shared where products are, in cycles."""
 
 
-def _check_stores(kernel: KernelIR, flat: KernelIR) -> None:
-    """Check that no pass has lost a store of the kernel."""
-    before, after = (
-        {s.buf_idx for s in each.loop_tree.statements() if isinstance(s, IRBufStore)}
-        for each in (kernel, flat)
-    )
-    if before != after:
-        lost = ", ".join(f"b{n}" for n in sorted(before - after))
-        raise IRVerificationError(
-            f"planning lost the stores to {lost}",
-            where=kernel.name,
-            hint="this is a bug of tg2hdl; another number of multipliers may avoid it",
-        )
-
-
-def _check_family(name: str) -> None:
-    plugins = registry()
-    known = {family.name for family in plugins.families()}
-    if name in known:
-        return
-    known |= {part.family for part in plugins.targets()} | {unit.target for unit in plugins.units()}
-    if name not in known:
-        raise InputError(
-            f"target={name!r} is unknown",
-            hint=f"choose a family: {', '.join(sorted(known))}",
-        )
-
-
-def longest(plan: HardwarePlan) -> int:
+def _longest(plan: HardwarePlan) -> int:
     """Cycles with the largest run-time bounds."""
     return plan.cycles({v.name: v.high for v in plan.kernel.variables})
 
 
-def alternative(name: str, plan: HardwarePlan) -> Alternative:
-    """A plan that was tried.
-
-    Parameters
-    ----------
-    name : str
-        What it does differently.
-    plan : HardwarePlan
-    """
-    return Alternative(name, Cost(longest(plan), plan.multipliers, len(plan.all(UnitOp))))
+def _alternative(name: str, plan: HardwarePlan) -> Alternative:
+    """A plan that was tried."""
+    return Alternative(name, Cost(_longest(plan), plan.multipliers, len(plan.all(UnitOp))))
 
 
-def decided(plan: HardwarePlan, decision: Decision) -> HardwarePlan:
-    """A plan with one more decision.
-
-    Parameters
-    ----------
-    plan : HardwarePlan
-    decision : Decision
-    """
+def _decided(plan: HardwarePlan, decision: Decision) -> HardwarePlan:
     return replace(plan, decisions=(*plan.decisions, decision))
 
 
@@ -181,7 +136,7 @@ class Planning:
         lanes, layouts, storage, shared, roles
             As of `plan_kernel`.
         """
-        _check_family(options.target)
+        check_family(options.target)
         kernel = canonicalize(kernel)
         info = analyze_axes(kernel, regroup_floats=options.float_order == "relaxed")
         memory = {b.idx: b.dtype for b in kernel.buffers} | (storage or {})
@@ -190,7 +145,7 @@ class Planning:
         flat = run_stage(
             "lanes", kernel, info=info, factors=lanes or {}, limit=options.budget, buffers=ranges
         )
-        _check_stores(kernel, flat)
+        check_stores(kernel, flat)
         complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
         memories = Memories(complete, memory, roles or {}, options.family, options.timing.read_latency)
         return cls(info, registers, memories, options, frozenset(shared)), flat
@@ -298,7 +253,7 @@ class Planning:
             flow = bind_unit_products(flow, recurrent=True)
             budget = MultiplierBudget.of(flow, limit)
         if budget.least > limit:
-            raise _too_few_multipliers(budget, flow.kernel.where)
+            raise too_few_multipliers(budget, flow.kernel.where)
         lined, lines = with_delay_lines(flow, single=self.chained)
         found = schedule(lined, options, ports, delays, lines, interval, budget, chained=self.chained)
         return lined, lines, found, max(least, budget.interval)
@@ -318,7 +273,7 @@ class Planning:
             return plan
         trials = self._trials("interleave", "interleaved outputs", "one output at a time", flat, plan)
         self._interleave(flat, plan, trials)
-        return decided(
+        return _decided(
             trials.best,
             trials.decision("it hides the latency of the sums", "no interleaving takes fewer cycles"),
         )
@@ -326,7 +281,7 @@ class Planning:
     def _trials(
         self, rewrite: str, change: str, name: str, flat: KernelIR, plan: HardwarePlan
     ) -> Trials[HardwarePlan]:
-        before = alternative(name, plan)
+        before = _alternative(name, plan)
         return Trials(rewrite, flat.name, change, before, plan, prefer=self.options.prefer)
 
     def _interleave(self, flat: KernelIR, plan: HardwarePlan, trials: Trials[HardwarePlan]) -> None:
@@ -360,7 +315,7 @@ class Planning:
         trial = self.finished(self.tiled[flat, tiles])
         described = "interleaved outputs: " + " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)
         trial = replace(trial, notes=(*trial.notes, described))
-        trials.offer(alternative(described, trial), trial)
+        trials.offer(_alternative(described, trial), trial)
 
     def chaining(self, flat: KernelIR, plan: HardwarePlan) -> HardwarePlan:
         """A plan with a shorter recurrence of float sums, if it takes much fewer cycles; the given one otherwise.
@@ -376,21 +331,21 @@ class Planning:
         if not self.info.floats or len(plan.leaves) > 1 or limited:
             return plan
         change = "chained accumulator"
-        least = most_cycles(change, longest(plan), self.options.prefer)
+        least = most_cycles(change, _longest(plan), self.options.prefer)
         circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)
         waits = any(isinstance(plan.nodes[n], UnitOp) for n in circular)
         if not waits or least < replace(plan, kernel=flat).steps({v.name: v.high for v in flat.variables}):
             return plan
         trial = replace(self, chained=True).interleaved(flat)
-        before = alternative("a register follows the unit of a sum", plan)
-        after = alternative("the sum returns to its unit without a register", trial)
+        before = _alternative("a register follows the unit of a sum", plan)
+        after = _alternative("the sum returns to its unit without a register", trial)
         made, decision = decide(
             "chain", flat.name, change, before, [(after, trial)], prefer=self.options.prefer
         )
         if made is None:
-            return decided(plan, decision)
+            return _decided(plan, decision)
         note = "a sum returns to its unit without a register, as that takes fewer cycles"
-        return decided(replace(trial, notes=(*trial.notes, note)), decision)
+        return _decided(replace(trial, notes=(*trial.notes, note)), decision)
 
     def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
         """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan.
@@ -402,7 +357,7 @@ class Planning:
         plan : HardwarePlan
             Its plan.
         """
-        before = alternative("no warm-up iterations", plan)
+        before = _alternative("no warm-up iterations", plan)
         trials = Trials(
             "lead-in", flat.name, "warm-up iterations", before, (flat, plan), prefer=self.options.prefer
         )
@@ -414,7 +369,7 @@ class Planning:
                 f"warm-up iterations whose results are discarded fill the line buffers: {counts}; "
                 f"a step would take {plan.ii} cycles without them"
             )
-            after = alternative(f"warm-up iterations: {counts}", trial)
+            after = _alternative(f"warm-up iterations: {counts}", trial)
             trials.offer(after, (kernel, replace(trial, notes=(*trial.notes, note))))
         if not offers:
             return flat, plan
@@ -422,7 +377,7 @@ class Planning:
         decision = trials.decision(
             "line buffers replace reads", "the further rows take more cycles than the reads"
         )
-        return best, decided(made, decision)
+        return best, _decided(made, decision)
 
     def forwarding(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
         """Forward elements that are changed in place, from as many steps as it takes; the kernel and its plan.
@@ -437,7 +392,7 @@ class Planning:
         changes = changed_in_place(flat)
         if not changes:
             return flat, plan
-        before = alternative("a step reads data that the one before has written", plan)
+        before = _alternative("a step reads data that the one before has written", plan)
         change, prefer = "forwarded elements", self.options.prefer
         trials = Trials("forward-stores", flat.name, change, before, (flat, plan), prefer=prefer)
         for steps in range(1, MOST_FORWARDED + 1):
@@ -445,22 +400,73 @@ class Planning:
             trial = self.finished(kernel)
             name = f"elements of the last {steps} steps come from registers"
             note = f"{name}; a step would take {plan.ii} cycles without them"
-            trials.offer(alternative(name, trial), (kernel, replace(trial, notes=(*trial.notes, note))))
+            trials.offer(_alternative(name, trial), (kernel, replace(trial, notes=(*trial.notes, note))))
             if trial.ii == 1:
                 break
         decision = trials.decision(
             "the next step need not wait for the memory", "the registers save too few cycles"
         )
         kernel, made = trials.best
-        return kernel, decided(made, decision)
+        return kernel, _decided(made, decision)
 
 
-def _too_few_multipliers(budget: MultiplierBudget, where: str) -> BudgetError:
-    kinds = [f"{count} of {key}" for key, count in budget.products.items()]
-    kinds += [f"{budget.private} whose result the next step waits for"] if budget.private else []
-    return BudgetError(
-        f"a step has products that cannot take turns on the same multiplier: {', '.join(kinds)}; "
-        f"it needs at least {budget.least} multipliers, which is more than multipliers={budget.limit}",
-        where=where,
-        hint=f"give multipliers={budget.least} or more, or exceed_multipliers=True",
-    )
+@dataclass(frozen=True)
+class PreparedKernel:
+    """A kernel that is planned more than once, as others decide which of its units are shared.
+
+    Everything that does not depend on the shared units is computed once.
+    """
+
+    planning: Planning
+    flat: KernelIR
+
+    @classmethod
+    def of(
+        cls,
+        kernel: KernelIR,
+        options: LowerOptions | None = None,
+        lanes: dict[int, int] | None = None,
+        layouts: dict[int, Layout] | None = None,
+        storage: dict[int, DType] | None = None,
+        roles: Mapping[int, MemoryRole] | None = None,
+    ) -> PreparedKernel:
+        """Prepare a kernel; parameters and errors are those of `plan_kernel`.
+
+        Parameters
+        ----------
+        kernel : KernelIR
+        options : LowerOptions, optional
+        lanes, layouts, storage, roles
+            As of `plan_kernel`.
+        """
+        return cls(*Planning.of(kernel, options or LowerOptions(), lanes, layouts, storage, (), roles))
+
+    def plan(self, shared: Collection[str] = ()) -> HardwarePlan:
+        """Plan it with these units outside; errors as of `plan_kernel`."""
+        planning, flat = replace(self.planning, shared=frozenset(shared)), self.flat
+        options = planning.options
+        plan = planning.interleaved(flat)
+        if plan.ii > 1 and not planning.waits_for_multipliers(plan):
+            flat, plan = planning.warmed_up(flat, plan)
+            flat, plan = planning.forwarding(flat, plan)
+        shorter = lower_latency_units(plan, options)
+        first = _alternative("units of the options", plan)
+        plan = planning.chaining(flat, plan)
+        if shorter:
+            units = replace(options, units={**options.units, **shorter})
+            trial = replace(planning, options=units).interleaved(flat)
+            names = ", ".join(sorted(shorter.values()))
+            fewer = trial if _longest(trial) < _longest(plan) else None
+            made, decision = decide(
+                "units",
+                flat.name,
+                "lower-latency unit",
+                first,
+                [(_alternative(names, trial), fewer)],
+                prefer=options.prefer,
+            )
+            if made is not None:
+                note = f"lower-latency units shorten accumulator stalls: {names}"
+                plan = replace(made, notes=(*made.notes, note))
+            plan = _decided(plan, decision)
+        return planning.marked(plan)

@@ -6,7 +6,7 @@ import pytest
 
 from tg2hdl_ir.testing.samples import matmul
 from tg2hdl_lower import LowerOptions, plan_kernel
-from tg2hdl_lower.planner import PreparedKernel
+from tg2hdl_lower.planning import PreparedKernel
 
 
 @pytest.mark.parametrize("options", [LowerOptions(), LowerOptions(multipliers=2, float_order="relaxed")])

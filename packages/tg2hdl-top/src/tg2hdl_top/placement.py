@@ -267,7 +267,14 @@ def _relieved(
         before = Alternative("after kernels with more products", Cost(cycles(best)), "steps of all kernels")
         trials = Trials("choose-layouts", name, change, before, best, prefer=options.prefer)
         trials.offer(Alternative("before the others", Cost(cycles(trial)), before.note), trial)
-        best, first = trials.best, (*first, number) if trials.taken else first
+        # The layouts that it takes may make another kernel wait, which then chooses next.
+        behind = {n: c.cycles - c.least for n, c in trial[0].items() if c.least and n not in (*first, number)}
+        after = max(behind, key=lambda n: behind[n], default=number)
+        if behind.get(after, 0) > waits.get(after, 0):
+            trial = placed((*first, number, after))
+            title = f"before the others, and then {program.calls[after].kernel.name}"
+            trials.offer(Alternative(title, Cost(cycles(trial)), before.note), trial)
+        best, first = trials.best, (*first, *(number, after)[: trials.taken])
         decisions[number] = trials.decision()
     return best, decisions
 
@@ -285,7 +292,10 @@ def _place(
     choices: dict[int, KernelLanes] = {}
     for number in sorted(
         range(len(program.calls)),
-        key=lambda n: (n not in first, -total_multiplications(program.calls[n].kernel)),
+        key=lambda n: (
+            first.index(n) if n in first else len(first),
+            -total_multiplications(program.calls[n].kernel),
+        ),
     ):
         call = program.calls[number]
         slots = call.slots

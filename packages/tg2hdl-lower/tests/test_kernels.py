@@ -195,21 +195,49 @@ def test_lanes_of_a_matrix_product(lanes, pack, same_as_golden):
     assert plan.steps() == steps
 
 
-@pytest.mark.parametrize("lanes", [2, 3, 4])
-def test_lanes_hold_elements_that_they_overwrite(lanes, same_as_golden):
-    """Each lane has its own register for the element that it read before the inner loop."""
-    text = """kernel in_place
-      b0 x: int32[6] output
-      b1 w: int32[3]
-      RANGE i0 < 6 loop
-      %0 = LOAD int32 b0[i0]
-      RANGE i1 < 3 loop
-      %1 = LOAD int32 b1[i1]
-      %2 = add int32 %0, %1
-      STORE int32 b0[i0] = %2
-      END i1
-      END i0
-    """
+IN_PLACE = """kernel in_place
+  b0 x: int32[6] output
+  b1 w: int32[3]
+  b2 y: int32[6] output
+RANGE i0 < 6 loop
+%0 = LOAD int32 b0[i0]
+RANGE i1 < 3 loop
+%1 = LOAD int32 b1[i1]
+%2 = add int32 %0, %1
+STORE int32 b0[i0] = %2
+END i1
+%3 = LOAD int32 b0[i0]
+%4 = sub int32 %3, %0
+STORE int32 b2[i0] = %4
+END i0
+"""
+IN_A_REGISTER = """kernel in_a_register
+  b0 x: int32[6]
+  b1 w: int32[3]
+  b2 y: int32[6] output
+  r0: int32
+RANGE i0 < 6 loop
+%0 = LOAD int32 b0[i0]
+SET r0 = %0
+%1 = GET int32 r0
+RANGE i1 < 3 loop
+%2 = LOAD int32 b1[i1]
+%3 = GET int32 r0
+%4 = mul int32 %3, %1
+%5 = add int32 %4, %2
+SET r0 = %5
+END i1
+%6 = GET int32 r0
+%7 = sub int32 %6, %1
+STORE int32 b2[i0] = %7
+END i0
+"""
+
+
+@pytest.mark.parametrize("text", [IN_PLACE, IN_A_REGISTER], ids=["element", "register"])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_values_are_held_where_their_place_is_overwritten(text, lanes, same_as_golden):
+    """In the inner loop and after it; each lane has its own copy."""
     kernel = parse_kernel(text)
     same_as_golden(kernel, plan_kernel(kernel, lanes={0: lanes}), random_contents(kernel))
 

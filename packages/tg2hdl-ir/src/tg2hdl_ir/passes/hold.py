@@ -96,19 +96,24 @@ class _Insertion:
 
     def level(self, loop: LoopIR) -> LoopIR:
         items: list[IRItem] = []
+        here: set[IRStatement] = set()
         for item in loop.items:
             if isinstance(item, LoopIR):
                 items.append(self.level(item))
+                # Flattening repeats the loads before a loop in its steps: what comes after it needs the copy, too.
+                here = set()
                 continue
-            reads, statement = self._rewritten(item, loop)
+            reads, statement = self._rewritten(item, here)
+            here.add(item)
             items.extend([*reads, statement])
             if item in self.held and isinstance(statement, IRBufLoad | IRRegLoad):
                 items.append(IRRegStore(statement, self.held[item].idx))
         return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
 
-    def _rewritten(self, item: IRStatement, loop: LoopIR) -> tuple[list[IRRegLoad], IRStatement]:
+    def _rewritten(self, item: IRStatement, here: set[IRStatement]) -> tuple[list[IRRegLoad], IRStatement]:
+        """A statement, and the registers that it reads in place of loads that are not `here`, in its own step."""
         reached = loads_used_by(operands(item), self.loads)
-        used = [load for load in reached if load in self.held and self.order[load].level is not loop]
+        used = [load for load in reached if load in self.held and load not in here]
         if not used and not any(load in self.renamed for load in reached):
             return [], item
         rewriter = Rewriter()

@@ -8,6 +8,12 @@ __all__ = ["Component"]
 
 
 class Component(wiring.Component):
-    """A component that may stay unused; Amaranth itself can silence the warning only by file of the caller."""
+    """A component that may stay unused; Amaranth itself can silence the warning only by file of the caller.
+
+    Parameters
+    ----------
+    signature, src_loc_at
+        As in `amaranth.lib.wiring.Component`.
+    """
 
     _MustUse__silence = True

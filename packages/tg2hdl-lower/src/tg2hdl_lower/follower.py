@@ -39,6 +39,7 @@ def plan_follower(
     ----------
     kernel : KernelIR
         Nested loops over the words, then over the elements of a word; see `tg2hdl_ir.passes.follow.in_order`.
+    options : LowerOptions
     level : int
         Loops over the words.
     pace : int

@@ -40,6 +40,8 @@ def plan_orders(
 
     Parameters
     ----------
+    kernel : KernelIR
+    options : LowerOptions
     spans : collection of int
         Cycles of kernels that this one may keep pace with.
     lanes, layouts, storage, shared, roles

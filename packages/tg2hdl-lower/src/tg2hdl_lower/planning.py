@@ -415,6 +415,13 @@ class PreparedKernel:
     """A kernel that is planned more than once, as others decide which of its units are shared.
 
     Everything that does not depend on the shared units is computed once.
+
+    Parameters
+    ----------
+    planning : Planning
+        Its parameters, as `plan_kernel` takes them.
+    flat : KernelIR
+        The kernel with its lanes, as it is scheduled.
     """
 
     planning: Planning

@@ -36,9 +36,13 @@ class HostBuffer:
 
     Parameters
     ----------
+    name : str
+        Of the memory.
     words : int
     width : int
         Bits of a word.
+    writes, reads : bool
+        Whether the host writes it, and reads it.
     latency : int
         Cycles from `raddr` to `rdata`.
     layout : Layout
@@ -201,6 +205,10 @@ class HostShape:
         Whether `start`, `done`, `busy`, `kernel_done` and the variables belong to it.
     kernels : int
         Cores of the design, with a bit of `kernel_done` each.
+    variables : tuple of IRVariable
+        Those that the host binds for a run.
+    buffers : tuple of HostBuffer
+        Those that the host reaches.
     order : tuple of int
         The cores of all kernels in the order in which they are done.
     inputs, outputs : tuple of str

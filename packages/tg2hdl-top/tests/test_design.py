@@ -21,7 +21,7 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.plugins.descriptors import Area, HostPortDef, MemoryKindDef, SequencerDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_lower import CompiledKernel, plan_kernel, planner
+from tg2hdl_lower import CompiledKernel, plan_kernel, planning
 from tg2hdl_lower.dataflow import leaf_builder
 from tg2hdl_lower.memory.kind import ArrayStyle, MemoryKind
 from tg2hdl_lower.memory.ram import Ram
@@ -251,7 +251,7 @@ def test_a_design_that_forwards_from_too_few_steps_is_refused(registers, is_read
     buffers = (buffer("x", "input", size=20), buffer("y", "input", size=4))
     program = ProgramIR("counts", buffers, (KernelCall(parse_kernel(HISTOGRAM), (1, 0)),), (1,))
     with monkeypatch.context() as patch:
-        patch.setattr(planner, "forward_stores", forwarded)
+        patch.setattr(planning, "forward_stores", forwarded)
         patch.setattr(leaf_builder, "forwarded_steps", lambda kernel, load: load.forwarded)
         design = compile_program(program)
     assert (design.kernels[0].ii, [n.forwarded for n in design.kernels[0].all(Load)]) == (1, [0, 3])

@@ -206,13 +206,14 @@ class BufferAccesses:
             if access.chosen:
                 for at, element, position in zip(opened, elements, positions, strict=True):
                     lane = tuple(at[axis] for axis in sorted(access.axes) if axis in lanes)
+                    if digits is None:
+                        words[False].add((number, *at.values()))
+                        picked[False, (form.terms, lane), element] = layout.lanes
+                        continue
                     parted, choices = layout.chosen_word(first, position)
-                    own = lane if any(digit.values for digit in parted) else ()
-                    words[False].add((number, *at.values()) if digits is None else (*parted, own))
-                    if digits is None or choices > 1:
-                        picked[False, (form.terms, lane), element] = (
-                            layout.lanes if digits is None else choices
-                        )
+                    words[False].add((*parted, lane if any(digit.values for digit in parted) else ()))
+                    if choices > 1:
+                        picked[False, (form.terms, lane), element] = choices
                 continue
             fixed = layout.fixed_lane(first) if digits is not None else None
             if layout.lanes == 1 or fixed is not None:

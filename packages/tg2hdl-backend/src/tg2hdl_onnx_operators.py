@@ -46,7 +46,9 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
     ),
     ("", "elementwise"): (
         ("Relu", 1, "relu", ()),
+        ("Abs", 1, "absolute", ()),
         ("PRelu", 7, "p_relu", ()),
+        ("Round", 11, "rounded", ()),
         ("Sign", 9, "sign", ()),
         ("Clip", 6, "clip", ()),
         ("Max", 1, "largest", ()),

@@ -34,6 +34,16 @@ def test_zeros_keep_their_sign_and_nan_stays(op: str, tmp_path: Path) -> None:
     assert np.isnan(got[2])
 
 
+@pytest.mark.parametrize("op", ["Abs", "Celu", "Round", "Selu"])
+def test_signs_of_zeros_are_those_of_the_runtime(op: str, tmp_path: Path) -> None:
+    x = np.float32([0.0, -0.0, 0.3, -0.3, 0.5, -0.5, 1.5, -2.5, INF, -INF, NAN, 1e-42, -1e-42])
+    x = x[:-1] if op in ("Celu", "Selu") else x  # there ONNX Runtime loses subnormal results
+    got = _result(tmp_path, op, x)
+    expected = runtime(tmp_path / "m.onnx", x=x)[0]
+    np.testing.assert_allclose(got, expected, rtol=1e-6 if op in ("Celu", "Selu") else 0)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

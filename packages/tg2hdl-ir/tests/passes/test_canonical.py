@@ -233,3 +233,58 @@ END i0
 """
     )
     assert "mul" in canonicalize(kernel).format()
+
+
+SPECIAL = np.array([-np.inf, -1.5, -1e-45, -0.0, 0.0, 1e-45, 2.5, np.inf, np.nan], np.float32)
+
+
+def signed_float(condition, yes, no, sign="%3"):
+    return parse_kernel(
+        f"""kernel signed
+  b0 out: fp32[9] output
+  b1 x: fp32[9]
+RANGE i0 < 9 loop
+%0 = LOAD fp32 b1[i0]
+%1 = {condition}
+%2 = lt bool %0, 0.0:fp32
+%3 = where fp32 %2, {yes}, {no}
+%4 = where fp32 %1, {sign}, 0.0:fp32
+%5 = mul fp32 %0, %4
+STORE fp32 b0[i0] = %5
+END i0
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ops"),
+    [
+        (signed_float("ne bool %0, 0.0:fp32", "-1.0:fp32", "1.0:fp32"), ["lt", "neg", "where"]),
+        (signed_float("ne bool 0.0:fp32, %0", "-1.0:fp32", "1.0:fp32"), ["lt", "neg", "where"]),
+        # A zero would lose its sign in the inner choice: both stay.
+        (
+            signed_float("ne bool %0, 0.0:fp32", "1.0:fp32", "-1.0:fp32"),
+            ["ne", "lt", "neg", "where", "where"],
+        ),
+        # The zero of another comparison is multiplied: infinities give NaN.
+        (
+            signed_float("lt bool %0, 9.0:fp32", "-1.0:fp32", "1.0:fp32"),
+            ["lt", "lt", "where", "where", "mul"],
+        ),
+        (
+            signed_float("ne bool %0, 1.0:fp32", "-1.0:fp32", "1.0:fp32"),
+            ["ne", "lt", "where", "where", "mul"],
+        ),
+        (
+            signed_float("ne bool %0, 0.0:fp32", "-1.0:fp32", "-0.0:fp32"),
+            ["ne", "lt", "where", "where", "mul"],
+        ),
+    ],
+)
+def test_a_float_product_with_a_sign_is_a_choice(kernel, ops):
+    after = verify(canonicalize(kernel))
+    assert [line.split()[3] for line in after.format().splitlines() if " = " in line][1:-1] == ops
+    (expected,), (actual,) = (evaluate(k, {1: SPECIAL}).values() for k in (kernel, after))
+    np.testing.assert_array_equal(actual, expected)
+    signs = np.signbit(actual) == np.signbit(expected)
+    assert (signs | np.isnan(expected)).all()

@@ -15,6 +15,7 @@ from tg2hdl_backend.onnx.operators.declared import finite_bound
 from tg2hdl_backend.onnx.tensors import sizes_of, to_dtype
 
 __all__ = [
+    "absolute",
     "bit_cast",
     "bit_shift",
     "cast",
@@ -32,12 +33,46 @@ __all__ = [
     "mod",
     "p_relu",
     "relu",
+    "rounded",
     "shrink",
     "sign",
     "smallest",
     "softmax",
     "softmax_flat",
 ]
+
+
+_BITS = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+
+
+def _with_sign(x: Tensor, sign: Tensor | None) -> Tensor:
+    """`x` with the sign bit of `sign`, or a positive one without it; zeros have a sign too."""
+    bits = _BITS[x.dtype.itemsize]
+    mask = 1 << 8 * x.dtype.itemsize - 1
+    found = x.bitcast(bits) & (mask - 1)
+    return (found if sign is None else found | (sign.bitcast(bits) & mask)).bitcast(x.dtype)
+
+
+def absolute(node: OnnxNode, x: Tensor) -> Tensor:
+    """Magnitude; of a zero too, whose sign tinygrad keeps.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Abs`.
+    """
+    return _with_sign(x, None) if dtypes.is_float(x.dtype) else x.abs()
+
+
+def rounded(node: OnnxNode, x: Tensor) -> Tensor:
+    """Nearest whole number, the even one of two; a zero has the sign of `x`.
+
+    Parameters
+    ----------
+    node, x
+        The node and its inputs, as ONNX defines `Round`.
+    """
+    return _with_sign(x.round(), x)
 
 
 def bit_shift(node: OnnxNode, x: Tensor, amount: Tensor) -> Tensor:

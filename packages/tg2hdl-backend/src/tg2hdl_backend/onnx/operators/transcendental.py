@@ -88,7 +88,7 @@ def tan(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def celu(node: OnnxNode, x: Tensor) -> Tensor:
-    """``alpha * (exp(x / alpha) - 1)`` for negative numbers.
+    """``alpha * (exp(x / alpha) - 1)`` for negative numbers; the sum of two parts, so that -0 becomes 0.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def celu(node: OnnxNode, x: Tensor) -> Tensor:
     """
     alpha: float = node.attribute("alpha", 1.0)
     value = wide(x)
-    return (value < 0).where(alpha * real_functions.expm1(value / alpha), value).cast(x.dtype)
+    found = (value < 0).where(alpha * real_functions.expm1(value / alpha), value)
+    return (x == 0).where(0, found.cast(x.dtype))
 
 
 def elu(node: OnnxNode, x: Tensor) -> Tensor:
@@ -121,7 +122,7 @@ def selu(node: OnnxNode, x: Tensor) -> Tensor:
     """
     gamma: float = node.attribute("gamma", 1.05070102214813232421875)
     value = real_functions.elu(wide(x), node.attribute("alpha", 1.67326319217681884765625))
-    return (value * gamma).cast(x.dtype)
+    return (x == 0).where(0, (value * gamma).cast(x.dtype))
 
 
 def gelu(node: OnnxNode, x: Tensor) -> Tensor:

@@ -235,7 +235,7 @@ def _table(known: dict[str, dict[str, Any]]) -> str:
         "",
         "Written by `python benchmarks/fp32/exhaustive.py`: the zero-latency build of each core in compiled",
         "simulation, over the 2^32 inputs, against libm in double precision (extended precision near midpoints and",
-        "in the subnormal range). Cores are FP32 with one operand; those of FP16 have two, of which every pair runs.",
+        "in the subnormal range). FP32 cores have one operand; FP16 cores have two, and run on every pair.",
         "*Wrong* counts errors of 1 ULP and more and wrong special values.",
         "*Changed since*: the run was of an earlier version of the logic.",
         "",

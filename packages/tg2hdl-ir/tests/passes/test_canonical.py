@@ -261,6 +261,7 @@ END i0
     [
         (signed_float("ne bool %0, 0.0:fp32", "-1.0:fp32", "1.0:fp32"), ["lt", "neg", "where"]),
         (signed_float("ne bool 0.0:fp32, %0", "-1.0:fp32", "1.0:fp32"), ["lt", "neg", "where"]),
+        (signed_float("ne bool %0, 0.0:fp32", "1.0:fp32", "1.0:fp32", sign="1.0:fp32"), []),
         # A zero would lose its sign in the inner choice: both stay.
         (
             signed_float("ne bool %0, 0.0:fp32", "1.0:fp32", "-1.0:fp32"),

@@ -75,7 +75,7 @@ def loaded(kernel, lanes, layouts, buffer):
         ({1: 8}, Layout((16, 8), (1, 8)), 1, []),
         # Two indices, each with its row.
         ({0: 2, 1: 4}, Layout.linear(128, 4), 2, []),
-        # Four rows in a word, of which the index chooses one.
+        # A word holds four rows, and the index chooses one.
         ({1: 2}, Layout((16, 8), (4, 2)), 1, [4, 4]),
         # Nothing is packed along the row.
         ({1: 4}, Layout.linear(128), 4, []),
@@ -90,7 +90,7 @@ def test_rows_of_a_table(lanes, layout, words, picked) -> None:
     [
         # All rows of a column are in a word.
         ({0: 4}, Layout((4, 8), (4, 1)), 1, []),
-        # A whole row is in a word, of which each lane takes its own element.
+        # A word holds a whole row, and each lane takes its own element.
         ({1: 5}, Layout((4, 8), (1, 8)), 1, [8] * 5),
         ({0: 2, 1: 5}, Layout((4, 8), (2, 8)), 1, [8] * 10),
         # Half a row: each lane has a word of its own.

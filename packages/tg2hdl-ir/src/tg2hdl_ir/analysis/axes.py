@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -22,7 +23,7 @@ from tg2hdl_ir.nodes import (
     values_below,
 )
 
-__all__ = ["AxisInfo", "analyze_axes", "axes_of", "is_injective"]
+__all__ = ["AxisInfo", "analyze_axes", "axes_of", "is_associative", "is_injective", "keeps_order"]
 
 _ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
 _EXTREMA = ("min", "max")
@@ -100,7 +101,7 @@ def analyze_axes(kernel: KernelIR, *, regroup_floats: bool = False) -> AxisInfo:
     plain = _accumulators(placed, regroup_floats)
     floats = {r.idx for r in kernel.registers if r.dtype.is_float}
     adding = {a for a in axes if carried[a] and carried[a] <= plain.keys() and a in memory}
-    extrema = {r for r, op in plain.items() if r in floats and op in _EXTREMA}
+    extrema = {r for r in floats if r in plain and plain[r] in _EXTREMA}
     seen = {a for a in adding if any(a in path and _stores(s, carried[a]) for s, path in placed)}
     seen |= {a for a in adding if carried[a] & extrema}
     leaves = {loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter and not loop.loops}
@@ -181,18 +182,41 @@ def _update_op(store: IRRegStore, regroup_floats: bool) -> str | None:
         return None
     if not _reads_register(value):
         return "init"
-    if not isinstance(value, IROp):
+    if not isinstance(value, IROp) or not is_associative(value.op, value.dtype, regroup_floats):
         return None
     own = [s for s in value.srcs if isinstance(s, IRRegLoad) and s.reg == store.reg]
     others = [s for s in value.srcs if s not in own]
     if len(own) != 1 or any(_reads_register(s) for s in others):
         return None
-    if not value.dtype.is_float:
-        return value.op if value.op in _ASSOCIATIVE else None
-    if value.op in _EXTREMA:
-        # In the other order a NaN would take the place of the extreme so far.
-        return value.op if value.srcs[0] is own[0] and not value.dtype.finite else None
-    return value.op if value.op == "add" and regroup_floats else None
+    # In the other order a NaN would take the place of the extreme so far.
+    return None if keeps_order(value.op, value.dtype) and value.srcs[0] is not own[0] else value.op
+
+
+def is_associative(op: str, dtype: DType, regroup_floats: bool) -> bool:
+    """Whether the results of a chain of an op do not depend on the grouping.
+
+    Parameters
+    ----------
+    op : str
+    dtype : DType
+        Extrema of floats need an infinity, which no number exceeds.
+    regroup_floats : bool
+        Whether additions of floats may be rounded in another order.
+    """
+    if not dtype.is_float:
+        return op in _ASSOCIATIVE
+    return not dtype.finite if op in _EXTREMA else op == "add" and regroup_floats
+
+
+def keeps_order(op: str, dtype: DType) -> bool:
+    """Whether the operands of a chain stay in their order: signs of zeros and NaN depend on it.
+
+    Parameters
+    ----------
+    op : str
+    dtype : DType
+    """
+    return dtype.is_float and op in _EXTREMA
 
 
 def _reads_register(value: IRValue) -> bool:

@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+from tg2hdl_ir.analysis.axes import is_associative, keeps_order
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, IRValue, KernelIR, operands
 from tg2hdl_ir.passes.fold import Folder
@@ -22,9 +23,6 @@ from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["balance"]
-
-_ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
-_EXTREMA = ("min", "max")
 
 
 @ir_pass(
@@ -59,7 +57,7 @@ def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
 
 
 def _neutral(op: str, dtype: DType) -> IRConst:
-    if dtype.is_float and op in _EXTREMA:
+    if dtype.is_float and op != "add":
         return IRConst(-math.inf if op == "max" else math.inf, dtype)
     if dtype.is_float:
         # Unlike 0.0 it leaves a sum of negative zeros as it is.
@@ -70,11 +68,6 @@ def _neutral(op: str, dtype: DType) -> IRConst:
 
 def _is_neutral(value: IRValue, op: str) -> bool:
     return isinstance(value, IRConst) and value.value == _neutral(op, value.dtype).value
-
-
-def _keeps_order(op: str, dtype: DType) -> bool:
-    """Whether the operands of a chain stay in their order: signs of zeros and NaN depend on it."""
-    return dtype.is_float and op in _EXTREMA
 
 
 class _Balancer(Rewriter):
@@ -135,10 +128,10 @@ class _Balancer(Rewriter):
         return None
 
     def _is_associative(self, node: IROp) -> bool:
-        if not node.dtype.is_float:
-            return node.op in _ASSOCIATIVE
-        if node.op not in _EXTREMA or node.dtype.finite:
-            return node.op == "add" and self.regroup_floats
+        if not is_associative(node.op, node.dtype, self.regroup_floats):
+            return False
+        if not keeps_order(node.op, node.dtype):
+            return True
         before, term = node.srcs
         starts = self._is_carried(before) or _is_neutral(before, node.op)
         return (starts or self._chain_op(before) == node.op) and not self._is_carried(term)
@@ -147,7 +140,7 @@ class _Balancer(Rewriter):
         within = limit is None or self.uses[node] <= limit or node in self.prefixes
         if not isinstance(node, IROp) or not within or self._chain_op(node) != op:
             return [self.value(node)]
-        if node.op == op and _keeps_order(op, node.dtype):
+        if node.op == op and keeps_order(op, node.dtype):
             return [*self._leaves(node.srcs[0], op, limit=1), self.value(node.srcs[1])]
         if node.op == op:
             return [leaf for source in node.srcs for leaf in self._leaves(source, op, limit=1)]
@@ -183,7 +176,7 @@ class _Balancer(Rewriter):
 
     def _pair(self, op: str, dtype: DType, first: IRValue, second: IRValue) -> IRValue:
         """Node of a tree; the first operand of an extreme of floats is a number."""
-        if not _keeps_order(op, dtype):
+        if not keeps_order(op, dtype):
             return self.folder.op(op, dtype, first, second)
         if first not in self.numbers and not _is_neutral(first, op):
             first = self.folder.op(op, dtype, _neutral(op, dtype), first)

@@ -80,7 +80,7 @@ def _finds_zero(condition: IRValue, value: IRValue, holds: bool) -> bool:
 
 
 def _keeps_zero(made: IRValue, value: IRValue) -> bool:
-    """Whether a choice of a float and its negative, of which the latter is for numbers below zero, keeps zeros."""
+    """Whether a choice gives zeros as they are: it is the float, or its negative only below zero."""
     if made is value:
         return True
     if not isinstance(made, IROp) or made.op != "where" or made.srcs[2] is not value:

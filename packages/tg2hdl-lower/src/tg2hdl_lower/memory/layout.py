@@ -212,7 +212,7 @@ class Layout:
         Parameters
         ----------
         digits : sequence of Affine
-            Position of an element, axis by axis, of which some terms are not counters.
+            Position of an element, axis by axis; some terms are data, not counters.
         position : sequence of int
             The constants of the position.
         """

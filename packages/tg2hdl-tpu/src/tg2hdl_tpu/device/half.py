@@ -112,7 +112,7 @@ def half_from_bits(emit: Emitter, bits: Value) -> Value:
     emit : Emitter
         Gets the code.
     bits : Value
-        Words, of which the lowest 16 bits are used.
+        Words; only the lowest 16 bits are read.
     """
     size = emit.operate("and", bits, LaneConstant(0x7FFF))
     wide = emit.operate("shl", size, LaneConstant(13))

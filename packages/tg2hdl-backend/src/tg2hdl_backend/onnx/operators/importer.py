@@ -178,7 +178,7 @@ def arg_min(node: OnnxNode, x: Tensor) -> Any:
 
 
 def _keys_of_places(node: OnnxNode, x: Tensor, order: Callable[[Tensor], Tensor]) -> Tensor:
-    """Keys of which the largest is wanted: NaN is the largest as the first element, elsewhere the smallest.
+    """Keys whose maximum is the wanted element: NaN is the largest as the first element, elsewhere the smallest.
 
     This is what a comparison of each element with the largest before it does: any with NaN is false.
     """

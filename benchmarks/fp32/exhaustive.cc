@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "core.cc"
+#include "exhaustive.h"
 
 namespace {
 
@@ -26,71 +26,31 @@ uint32_t as_bits(float value) {
 
 const long double two_pi = 6.283185307179586476925286766559L;
 
-struct exp_f {
-  static double near(double x) { return std::exp(x); }
-  static long double close(double x) { return expl(x); }
-};
-struct exp10_f {
-  static double near(double x) { return exp10(x); }
-  static long double close(double x) { return exp10l(x); }
-};
-struct ln_f {
-  static double near(double x) { return std::log(x); }
-  static long double close(double x) { return logl(x); }
-};
-struct log10_f {
-  static double near(double x) { return std::log10(x); }
-  static long double close(double x) { return log10l(x); }
-};
-struct tanh_f {
-  static double near(double x) { return std::tanh(x); }
-  static long double close(double x) { return tanhl(x); }
-};
-struct sigmoid_f {
-  static double near(double x) { return 1 / (1 + std::exp(-x)); }
-  static long double close(double x) { return 1 / (1 + expl(-(long double)x)); }
-};
-struct erf_f {
-  static double near(double x) { return std::erf(x); }
-  static long double close(double x) { return erfl(x); }
-};
-struct atan_f {
-  static double near(double x) { return std::atan(x); }
-  static long double close(double x) { return atanl(x); }
-};
-struct cos_f {
-  static double near(double x) { return std::cos(x); }
-  static long double close(double x) { return cosl(x); }
-};
+// In double precision, and in extended precision where that is not enough.
+#define REFERENCE(name, in_double, in_extended) \
+  struct name { \
+    static double near(double x) { return in_double; } \
+    static long double close(double x) { return in_extended; } \
+  };
+REFERENCE(exp2_f, std::exp2(x), exp2l(x))
+REFERENCE(log2_f, std::log2(x), log2l(x))
+REFERENCE(reciprocal_f, 1 / x, 1 / (long double)x)
+REFERENCE(rsqrt_f, 1 / std::sqrt(x), 1 / sqrtl(x))
+REFERENCE(sin_f, std::sin(x), sinl(x))
+REFERENCE(exp_f, std::exp(x), expl(x))
+REFERENCE(exp10_f, exp10(x), exp10l(x))
+REFERENCE(ln_f, std::log(x), logl(x))
+REFERENCE(log10_f, std::log10(x), log10l(x))
+REFERENCE(tanh_f, std::tanh(x), tanhl(x))
+REFERENCE(sigmoid_f, 1 / (1 + std::exp(-x)), 1 / (1 + expl(-(long double)x)))
+REFERENCE(erf_f, std::erf(x), erfl(x))
+REFERENCE(atan_f, std::atan(x), atanl(x))
+REFERENCE(cos_f, std::cos(x), cosl(x))
 
 // Turns are reduced exactly before the product with 2 pi.
 double turns(double x) { return x - std::nearbyint(2 * x) / 2; }
 double odd_half(double x) { return std::fmod(std::nearbyint(2 * x), 2) != 0 ? -1.0 : 1.0; }
 
-struct exp2_f {
-  static double near(double x) { return std::exp2(x); }
-  static long double close(double x) { return exp2l(x); }
-};
-struct log2_f {
-  static double near(double x) { return std::log2(x); }
-  static long double close(double x) { return log2l(x); }
-};
-struct reciprocal_f {
-  static double near(double x) { return 1 / x; }
-  static long double close(double x) { return 1 / (long double)x; }
-};
-struct sqrt_f {
-  static double near(double x) { return std::sqrt(x); }
-  static long double close(double x) { return sqrtl(x); }
-};
-struct rsqrt_f {
-  static double near(double x) { return 1 / std::sqrt(x); }
-  static long double close(double x) { return 1 / sqrtl(x); }
-};
-struct sin_f {
-  static double near(double x) { return std::sin(x); }
-  static long double close(double x) { return sinl(x); }
-};
 struct sinpi2_f {
   static double near(double x) { return (double)close(x); }
   static long double close(double x) {
@@ -117,19 +77,16 @@ double ulp(double exact) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
-  uint64_t first = std::strtoull(argv[1], nullptr, 0);
-  uint64_t count = std::strtoull(argv[2], nullptr, 0);
-  uint64_t stride = std::strtoull(argv[3], nullptr, 0);
+  const Inputs inputs(argc, argv);
   cxxrtl_design::p_tested top;
   uint64_t rounded = 0, finite = 0, wrong = 0, unordered = 0, inexact_exact = 0;
   uint32_t worst_input = 0, first_wrong = 0, first_unordered = 0;
   double worst = 0.5, previous = 0, before = 0;
   bool have_previous = false;
   // The input before the first one is not counted; the first one is compared with it.
-  for (int64_t n = first ? -1 : 0; n < int64_t(count); ++n) {
+  for (int64_t n = inputs.first ? -1 : 0; n < int64_t(inputs.count); ++n) {
     if (n == 0) rounded = finite = wrong = unordered = inexact_exact = 0, worst_input = first_wrong = 0, worst = 0.5;
-    uint32_t a = uint32_t(first + n * stride);
+    uint32_t a = inputs[n];
     top.p_a.set(a);
     top.eval();
     uint32_t got = top.p_result.get<uint32_t>();
@@ -177,7 +134,7 @@ int main(int argc, char **argv) {
       "{\"inputs\": %llu, \"not_nan\": %llu, \"max_ulp\": %.6f, \"max_ulp_input\": \"0x%08x\", "
       "\"correctly_rounded\": %llu, \"wrong\": %llu, \"first_wrong\": \"0x%08x\", \"not_monotone\": %llu, "
       "\"first_not_monotone\": \"0x%08x\", \"exact_missed\": %llu}\n",
-      (unsigned long long)count, (unsigned long long)finite, worst, worst_input, (unsigned long long)rounded,
+      (unsigned long long)inputs.count, (unsigned long long)finite, worst, worst_input, (unsigned long long)rounded,
       (unsigned long long)wrong, first_wrong, (unsigned long long)unordered, first_unordered,
       (unsigned long long)inexact_exact);
   return 0;

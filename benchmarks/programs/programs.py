@@ -248,14 +248,14 @@ PROGRAMS = [
         "RMSNorm 8x96",
         rms_norm,
         _normal((8, 96)),
-        "768 squares and 1,536 products / x; a strict sum of 96 waits 4 cycles for the adder each time",
+        "768 squares and 1,536 products / x; in strict order a sum of 96 waits 4 cycles for the adder each time",
         (Case(16, 384, 542), Case(16, 144, 220, _RELAXED)),
     ),
     Program(
         "softmax 4x777",
         softmax,
         _normal((4, 777)),
-        "three passes over 3,108 elements / x; a strict sum of 777 waits 4 cycles for the adder each time",
+        "three passes over 3,108 elements / x; in strict order a sum of 777 waits 4 cycles for the adder each time",
         (Case(16, 3108, 4135), Case(16, 583, 1817, _RELAXED)),
     ),
     Program(

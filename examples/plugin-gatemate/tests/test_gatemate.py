@@ -18,6 +18,8 @@ from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.boards.pll import pll_settings
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.testing import check_flow
+from tg2hdl_top.ports import LinkSettings
+from tg2hdl_top.ports.uart import UartPort
 
 WHEEL = "yowasp_nextpnr_himbaechel_gatemate"
 with_nextpnr = pytest.mark.skipif(
@@ -90,7 +92,7 @@ def test_the_script_of_the_board(tmp_path):
     tools = tools_of("gatemate")
     settings = pll_settings("gatemate", 10.0, 24.0)
     with bitstream.tool_environment("gatemate", tmp_path):
-        top = bitstream._OnBoard(Echo(), tools, settings, 12)
+        top = bitstream._OnBoard(Echo(), tools, settings, UartPort, LinkSettings(12))
         plan = GateMateA1EVB().prepare(top, name="top", **tools.build_options(part_named("gatemate-a1"), 24))
     assert re.search(r'Net "clk10_0__io" Loc = "IO_SB_A8" \| SCHMITT_TRIGGER=true;', plan.files["top.ccf"])
     assert re.search(r'Net "uart_0__tx__io" Loc = "IO_SA_B6";', plan.files["top.ccf"])

@@ -38,8 +38,12 @@ from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import Fit
 from tg2hdl_top import CompileOptions, SdramModel, compile_program
+from tg2hdl_top.ports import LinkSettings, link_kinds
+from tg2hdl_top.ports.uart import UartPort
 from tg2hdl_top.testing import I8, buffer, gemv, layer
 
+LINE = (UartPort, LinkSettings(divisor=12))
+LINKS = ", ".join(link_kinds())
 BOARDS = [board for family in FAMILIES for board in family.boards]
 
 
@@ -197,7 +201,7 @@ def design(ports=("uart",)):
 
 
 def test_a_design_without_a_serial_line_is_refused(tmp_path):
-    with pytest.raises(InputError, match="has no serial line"):
+    with pytest.raises(InputError, match="has no link to its host"):
         bitstream.build_bitstream(design(("native",)), "ulx3s-85f", tmp_path)
 
 
@@ -207,7 +211,7 @@ class Runs:
     def __init__(self, *reached):
         self.reached, self.aims = list(reached), []
 
-    def __call__(self, design, board, platform, part, settings, baud, work):
+    def __call__(self, design, board, platform, part, settings, link, work):
         self.aims.append(settings.frequency)
         work.mkdir(parents=True)
         (work / "top.bit").write_text(f"{settings.frequency}")
@@ -330,7 +334,7 @@ def test_a_component_with_a_serial_line_goes_on_a_board(tmp_path):
 
     platform = resolve(registry().board("ulx3s-12f").platform)()
     with bitstream.tool_environment("ecp5", tmp_path):
-        top = bitstream._OnBoard(Echo(), tools_of("ecp5"), pll_settings("ecp5", 25.0, 100.0), 50)
+        top = bitstream._OnBoard(Echo(), tools_of("ecp5"), pll_settings("ecp5", 25.0, 100.0), *LINE)
         plan = platform.prepare(top, name="top")
     assert re.search(r'LOCATE COMP "uart_0__rx__io" SITE "M1"', plan.files["top.lpf"])
     subject = bitstream.BoardComponent("echo", Echo, {"core": "tensor core"}, "smaller")
@@ -483,7 +487,7 @@ def test_the_pins_of_an_sdram(tmp_path):
     platform, made = resolve(registry().board("ulx3s-12f").platform)(), with_external_weights()
     with bitstream.tool_environment("ecp5", tmp_path):
         top = bitstream._OnBoard(
-            bitstream.TopModule(made), tools_of("ecp5"), pll_settings("ecp5", 25.0, 100.0), 50
+            bitstream.TopModule(made), tools_of("ecp5"), pll_settings("ecp5", 25.0, 100.0), *LINE
         )
         plan = platform.prepare(top, name="top", script_after_synth=tools_of("ecp5").registers_in_pads)
     sites = dict(re.findall(r'LOCATE COMP "(sdram_0__[^"]+)" SITE "(\w+)"', plan.files["top.lpf"]))
@@ -583,7 +587,7 @@ def test_boards_by_the_classes_of_amaranth_boards():
     with_tools = [n for n, made in platforms().items() if getattr(made, "device", "")[:4] in ("iCE4", "LFE5")]
     others = [name for name in with_tools if name.rpartition(":")[2] not in boards]
     assert {refused[name.rpartition(":")[2]] for name in others} == {
-        f"{name} has no serial line" for name in others
+        f"{name} has no link to a host: {LINKS}" for name in others
     }
     assert boards["VersaECP5Platform"].part == "ecp5-45k"
     assert boards["BlackIcePlatform"].part == "ice40-hx8k"
@@ -635,7 +639,7 @@ class Unmade(WithoutClock):
         ),
         (
             "amaranth_boards.tinyfpga_bx:TinyFPGABXPlatform",
-            "amaranth_boards.tinyfpga_bx:TinyFPGABXPlatform has no serial line",
+            "amaranth_boards.tinyfpga_bx:TinyFPGABXPlatform has no link to a host",
             "give a subclass that has amaranth_boards.resources.UARTResource(0, rx=..., tx=...)",
         ),
     ],
@@ -660,7 +664,7 @@ def test_a_pll_is_in_the_pad_of_the_clock_where_that_has_one(tmp_path, board, ki
     platform = resolve(board_named(board).platform)()
     settings = pll_settings("ice40", platform.default_clk_frequency / 1e6, 24.0)
     with bitstream.tool_environment("ice40", tmp_path):
-        top = bitstream._OnBoard(LoopbackDesign(), tools_of("ice40"), settings, 12)
+        top = bitstream._OnBoard(LoopbackDesign(), tools_of("ice40"), settings, *LINE)
         text = platform.prepare(top, name="top").files["top.il"]
     assert f"cell \\{kind} " in text
     assert f"parameter \\FILTER_RANGE 3'{filter_range:03b}" in text

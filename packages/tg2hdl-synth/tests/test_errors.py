@@ -120,7 +120,7 @@ CASES = {
     ),
     "no serial line": (
         lambda folder: built(folder, "native"),
-        'bad input: design layer has no serial line\n  hint: compile with ports=("uart",)',
+        'bad input: design layer has no link to its host\n  hint: compile with ports=("uart",)',
     ),
     "clock that was asked for": (
         lambda folder: missed(folder, 100.0),

@@ -212,7 +212,8 @@ class Accelerator(CompiledModel):
                 "fmax_mhz": made.fmax,
                 "fmax_limit": made.limit,
             }
-            facts |= {"baud": made.baud, "utilization": made.utilization, "by_part": made.by_part}
+            facts |= {"link": made.link, "baud": made.baud}
+            facts |= {"utilization": made.utilization, "by_part": made.by_part}
         write_device_folder(self, Path(folder), vectors=vectors, **facts)
         return Path(folder)
 

@@ -1,4 +1,4 @@
-"""A simulated board: a socket whose bytes go through the serial line or SPI of a design in simulation."""
+"""A simulated board: a socket whose bytes go through the link of a design in simulation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 
+from tg2hdl.packet_line import PacketLine
 from tg2hdl.simulated_line import SimulatedLine
 from tg2hdl_backend.runner import expected_cycles
 from tg2hdl_host.served import TOKEN_VARIABLE, token_file
 from tg2hdl_ir import InputError
 from tg2hdl_sim import Simulation, SimulationModel, open_simulation
 from tg2hdl_top import Design, TopModule
-from tg2hdl_top.ports import PortPlan
+from tg2hdl_top.ports import PortPlan, link_kinds, open_driver
+from tg2hdl_top.ports.packet_driver import PacketDriver
 from tg2hdl_top.ports.spi import SpiDriver
 
 __all__ = ["open_line", "serve_folder"]
@@ -67,9 +69,8 @@ def _simulated(design: Design, engine: str) -> Simulation:
 def _link_of(design: Design, *kinds: str) -> PortPlan:
     found = next((port for port in design.ports if port.kind in kinds), None)
     if found is None:
-        raise InputError(
-            f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
-        )
+        line = "serial line" if kinds == ("uart",) else "link to its host"
+        raise InputError(f"design {design.program.name} has no {line}", hint='compile with ports=("uart",)')
     return found
 
 
@@ -93,12 +94,14 @@ def serve_folder(
     if not path.is_file():
         raise InputError(f"there is no {path}", hint="give the folder that `tg2hdl build` wrote")
     design = Design.load(path)
-    port_plan = _link_of(design, "uart", "spi")
-    link: SimulatedLine | SpiDriver
-    if port_plan.kind == "spi":
-        link = SpiDriver(port_plan.serves, _simulated(design, engine))
+    plan = _link_of(design, *link_kinds())
+    link: SimulatedLine | PacketLine | SpiDriver
+    if plan.kind == "uart":
+        link = open_line(design, engine)  # both directions at once
     else:
-        link = open_line(design, engine)
+        driver = open_driver(plan, _simulated(design, engine))
+        assert isinstance(driver, PacketDriver), "that of a link"
+        link = driver if isinstance(driver, SpiDriver) else PacketLine(driver)
     with socket.create_server(("127.0.0.1", port)) as server, _Door(server, folder) as door:
         scheme = "spi+socket" if isinstance(link, SpiDriver) else "socket"
         ready(f"{scheme}://127.0.0.1:{server.getsockname()[1]}")
@@ -198,7 +201,7 @@ def _line(connection: socket.socket) -> bytes:
     return found
 
 
-def _carry(connection: socket.socket, line: SimulatedLine) -> None:
+def _carry(connection: socket.socket, line: SimulatedLine | PacketLine) -> None:
     idle = True
     while True:
         readable, _, _ = select.select([connection], [], [], None if idle else 0)

@@ -5,28 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from tg2hdl.packet_line import PacketCounter
 from tg2hdl_ir import SimulationError
-from tg2hdl_top.ports.packets import END
 
 __all__ = ["SimulatedLine"]
 
 _AT_ONCE = 512
 """Received bytes after which `read` returns although more are coming."""
-
-
-class _Packets:
-    """Counts the packets in a stream of bytes."""
-
-    def __init__(self) -> None:
-        self._begun = False
-
-    def ended(self, data: bytes) -> int:
-        """Packets that end in these bytes."""
-        count = 0
-        for byte in data:
-            count += self._begun and byte == END
-            self._begun = byte != END
-        return count
 
 
 class SimulatedLine:
@@ -52,7 +37,7 @@ class SimulatedLine:
         self._byte, self._left = 0, 0  # bits of the byte that is received, and those that are missing
         self._wait = 0  # half bits until the next one is sampled
         self._open = 0  # requests without a reply
-        self._sent, self._got = _Packets(), _Packets()
+        self._sent, self._got = PacketCounter(), PacketCounter()
         simulation.set("uart__divisor", divisor)
         simulation.set("uart__rx", 1)
 

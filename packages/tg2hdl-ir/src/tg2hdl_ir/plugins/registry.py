@@ -167,6 +167,10 @@ class Registry(ArithmeticSet):
         """Return the kind of memory of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_memory_kinds", MemoryKindDef, name)
 
+    def ports(self) -> tuple[HostPortDef, ...]:
+        """Host ports, by name."""
+        return self._all("tg2hdl_ports", HostPortDef, lambda d: d.name)
+
     def port(self, name: str) -> HostPortDef:
         """Return the host port of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_ports", HostPortDef, name)

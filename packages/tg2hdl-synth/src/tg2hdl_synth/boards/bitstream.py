@@ -1,4 +1,4 @@
-"""A design on a board: clock and serial line around it, and a bitstream whose timing holds."""
+"""A design on a board: clock and link around it, and a bitstream whose timing holds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from amaranth import Elaboratable, Module
-from amaranth.lib import io
 
 from tg2hdl_ir import BoardDef, InputError, TargetDef, resolve
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
+from tg2hdl_synth.boards.links import link_of_design
 from tg2hdl_synth.boards.memory_pins import check_memory, connect_memory
 from tg2hdl_synth.boards.pll import add_clock, pll_settings
 from tg2hdl_synth.boards.usage import BoardComponent, limiting_part, usage_by_part
@@ -31,6 +31,7 @@ from tg2hdl_synth.fits import component_fits, design_fits
 from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.tools import tool_versions
 from tg2hdl_top import Design, TopModule
+from tg2hdl_top.ports import LinkSettings, PacketPort, link_class
 
 __all__ = ["Bitstream", "BoardComponent", "baud_for", "build_bitstream", "check_board"]
 
@@ -69,13 +70,15 @@ class Bitstream:
     clock, fmax : float
         MHz that the PLL makes, and those that the design reaches.
     baud, divisor : int
-        Of the serial line: bits per second, and clock cycles of a bit.
+        Of the serial line: bits per second, and clock cycles of a bit; 0 for other links.
     utilization : dict of str to (used, available)
         By the kinds of the part's cells.
     by_part : dict of str to dict of str to int
         LUTs, flip-flops, multipliers and block RAMs of each kernel and host port, and of the rest.
     limit : str
         Where the path is that limits `fmax`: ``port uart``, or ``kernel 0 (gemv) to port uart``.
+    link : str
+        Name of the host port that is at the pins.
     """
 
     path: Path
@@ -87,6 +90,7 @@ class Bitstream:
     utilization: dict[str, tuple[int, int]]
     by_part: dict[str, dict[str, int]] = field(default_factory=dict)
     limit: str = ""
+    link: str = "uart"
 
 
 def baud_for(clock: float, wanted: int | None = None, fastest: int = _FASTEST) -> tuple[int, int]:
@@ -200,15 +204,15 @@ def build_bitstream(
     ToolMissingError
         When a wheel is not installed.
     InputError
-        For an unknown board, a design without the port ``uart``, or one with a memory that the board does not have.
+        For an unknown board, a design without a link, or one with a link or a memory that the board does not have.
     """
     chosen = check_board(board)
+    link = link_of_design(design, chosen, resolve(chosen.platform)())
+    has_rate = link_class(link).has_rate
+    if baud and not has_rate:
+        raise InputError("only a serial line has a baud rate", hint="leave out the baud rate")
     streams = isinstance(design, Design) and design.streams_weights
     if isinstance(design, Design):
-        if not any(port.kind == "uart" for port in design.ports):
-            raise InputError(
-                f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
-            )
         clock = _clock(design, chosen, clock)
     part = part_named(chosen.part)
     _check_fits(design, chosen, progress)
@@ -216,14 +220,20 @@ def build_bitstream(
     for run in range(1, _RUNS + 1):
         platform: Any = resolve(chosen.platform)()
         source = platform.default_clk_frequency / 1e6
-        settings = _settings(part.family, source, wanted, baud, asked=clock is not None, fastest=chosen.baud)
+        if has_rate:
+            settings = _settings(
+                part.family, source, wanted, baud, asked=clock is not None, fastest=chosen.baud
+            )
+        else:
+            settings = pll_settings(part.family, source, wanted)
         if best is not None and settings.frequency < best.clock * _WORTH:
-            rates = [baud_for(c, baud, chosen.baud)[0] for c in (best.clock, settings.frequency)]
-            if rates[0] >= rates[1]:
+            clocks = (best.clock, settings.frequency) if has_rate else ()
+            rates = [baud_for(c, baud, chosen.baud)[0] for c in clocks]
+            if rates[:1] >= rates[1:]:
                 break
         progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")
         work = folder / "synthesis" / f"run{run}"
-        result = _run(design, chosen, platform, part, settings, baud, work)
+        result = _run(design, chosen, platform, part, settings, (link, baud), work)
         if result.fmax >= settings.frequency:
             best = result
         else:
@@ -295,7 +305,7 @@ def _run(
     platform: Any,
     part: TargetDef,
     settings: PllSettings,
-    wanted_baud: int | None,
+    link: tuple[str, int | None],
     work: Path,
 ) -> Bitstream:
     tools = tools_of(part.family)
@@ -303,12 +313,18 @@ def _run(
     options |= {name: f"{text} {options.get(name, '')}".strip() for name, text in _OPTIONS.items()}
     if isinstance(design, Design) and design.streams_weights:
         options["script_after_synth"] = tools.registers_in_pads
-    baud, divisor = baud_for(settings.frequency, wanted_baud, board.baud)
+    kind, wanted = link
+    port = link_class(kind)
+    baud, divisor = baud_for(settings.frequency, wanted, board.baud) if port.has_rate else (0, 0)
     shutil.rmtree(work, ignore_errors=True)
     with tool_environment(part.family, work / "tools") as environment:
         plan = platform.prepare(
             _OnBoard(
-                TopModule(design) if isinstance(design, Design) else design.make(), tools, settings, divisor
+                TopModule(design) if isinstance(design, Design) else design.make(),
+                tools,
+                settings,
+                port,
+                LinkSettings(divisor),
             ),
             name="top",
             **options,
@@ -356,6 +372,7 @@ def _run(
         {kind: (u["used"], u["available"]) for kind, u in report["utilization"].items() if u["used"]},
         usage_by_part(placed, part.family, design),
         limiting_part(report, placed, design),
+        kind,
     )
 
 
@@ -375,24 +392,19 @@ def _failure(log: Path, work: Path, board: BoardDef, hint: str = "") -> Synthesi
 
 
 class _OnBoard(Elaboratable):
-    """A design with the clock and the serial line of a board."""
+    """A design with the clock and the link of a board."""
 
-    def __init__(self, top: Any, tools: Family, settings: PllSettings, divisor: int) -> None:
-        self._top, self._tools, self._settings, self._divisor = top, tools, settings, divisor
+    def __init__(
+        self, top: Any, tools: Family, settings: PllSettings, link: type[PacketPort], chosen: LinkSettings
+    ) -> None:
+        self._top, self._tools, self._settings = top, tools, settings
+        self._link, self._chosen = link, chosen
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         add_clock(m, platform, self._tools, self._settings)
         m.submodules.design = top = self._top
-        pads = {pad.name: "-" for pad in platform.lookup("uart", 0).ios}
-        line = platform.request("uart", 0, dir=pads)
-        m.submodules.rx = rx = io.Buffer("i", line.rx)
-        m.submodules.tx = tx = io.Buffer("o", line.tx)
-        m.d.comb += [
-            top.uart.rx.eq(rx.i),
-            tx.o.eq(top.uart.tx),
-            top.uart.divisor.eq(self._divisor),
-        ]
+        self._link.connect_pins(m, platform, top, self._chosen)
         if isinstance(top, TopModule) and top.memory_port is not None:
             connect_memory(m, platform, top)
         return m

@@ -7,6 +7,7 @@ from typing import Any
 from tg2hdl_ir import BoardDef, InputError, PluginError, Tg2hdlError, registry, resolve
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.parts import part_named
+from tg2hdl_top.ports import link_kinds, links_of
 
 __all__ = ["board_named"]
 
@@ -14,13 +15,13 @@ _EXAMPLE = "amaranth_boards.icepi_zero:IcepiZero1_3Platform"
 
 
 def board_named(name: str) -> BoardDef:
-    """Return a registered board, or that of ``module:Class``, a platform of Amaranth with a serial line.
+    """Return a registered board, or that of ``module:Class``, a platform of Amaranth with a link to its host.
 
     Raises
     ------
     InputError
-        For an unknown name, or a class that is not a platform, whose part has no open tools, or that has no serial
-        line or clock.
+        For an unknown name, or a class that is not a platform, whose part has no open tools, or that has no link to
+        a host or no clock.
     """
     if ":" not in name:
         return registry().board(name)
@@ -50,9 +51,9 @@ def _of_class(name: str) -> BoardDef:
             hint="give a class without arguments whose device, package and resources are complete",
         ) from error
     part, family = _part(name, platform)
-    if ("uart", 0) not in platform.resources:
+    if not links_of(platform):
         raise InputError(
-            f"{name} has no serial line",
+            f"{name} has no link to a host: {', '.join(link_kinds())}",
             hint="give a subclass that has amaranth_boards.resources.UARTResource(0, rx=..., tx=...)",
         )
     if (platform.default_clk, 0) not in platform.resources:

@@ -14,12 +14,18 @@ from tg2hdl_top.ports.base import (
     register_map_of,
     writes_elements,
 )
+from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort, link_class, link_kinds, links_of
 
 __all__ = [
     "HostDriver",
     "HostPort",
+    "LinkSettings",
+    "PacketPort",
     "PortPlan",
     "build_port",
+    "link_class",
+    "link_kinds",
+    "links_of",
     "need_identity",
     "open_driver",
     "overlaps_runs",

@@ -24,6 +24,7 @@ __all__ = [
     "open_driver",
     "overlaps_runs",
     "plan_ports",
+    "port_class",
     "register_map_of",
 ]
 
@@ -45,7 +46,7 @@ class PortPlan:
 
     def describe(self) -> dict[str, Any]:
         """See `HostPort.describe`."""
-        found: dict[str, Any] = _port_class(self.kind).describe(self.serves)
+        found: dict[str, Any] = port_class(self.kind).describe(self.serves)
         return found
 
 
@@ -223,10 +224,10 @@ def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
     """
     free, plans = shape, []
     for kind in kinds:
-        served = _port_class(kind).claim(free)
+        served = port_class(kind).claim(free)
         if served.is_empty:
             raise InputError(f"host port {kind!r} has nothing to serve", hint="leave it out of ports=")
-        if _port_class(kind).needs_identity and not served.control:
+        if port_class(kind).needs_identity and not served.control:
             raise InputError(
                 f"host port {kind!r} does not work next to one that starts the runs",
                 where=f"ports={tuple(kinds)!r}",
@@ -246,12 +247,12 @@ def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
 
 def need_identity(kinds: Sequence[str]) -> bool:
     """Whether a host port of these kinds tells the host which design it belongs to."""
-    return any(_port_class(kind).needs_identity for kind in kinds)
+    return any(port_class(kind).needs_identity for kind in kinds)
 
 
 def overlaps_runs(kind: str) -> bool:
     """Whether a host port of this kind can start a run while others are under way."""
-    return bool(_port_class(kind).overlaps_runs)
+    return bool(port_class(kind).overlaps_runs)
 
 
 def writes_elements(ports: Sequence[PortPlan], buffer: str) -> bool:
@@ -265,20 +266,21 @@ def writes_elements(ports: Sequence[PortPlan], buffer: str) -> bool:
         Name.
     """
     return any(
-        _port_class(port.kind).by_element and any(b.name == buffer and b.writes for b in port.serves.buffers)
+        port_class(port.kind).by_element and any(b.name == buffer and b.writes for b in port.serves.buffers)
         for port in ports
     )
 
 
 def build_port(plan: PortPlan) -> HostPort:
     """Component of a host port."""
-    port: HostPort = _port_class(plan.kind)(plan.serves)
+    made: Any = port_class(plan.kind)  # a kind takes what it serves
+    port: HostPort = made(plan.serves)
     return port
 
 
 def register_map_of(plan: PortPlan) -> RegisterMap | None:
     """Register map that a host port serves; None for one without."""
-    port = _port_class(plan.kind)
+    port = port_class(plan.kind)
     return RegisterMap(plan.serves, port.has_bus) if port.needs_identity else None
 
 
@@ -295,5 +297,12 @@ def open_driver(plan: PortPlan, simulation: Any) -> HostDriver:
     return driver
 
 
-def _port_class(kind: str) -> Any:
+def port_class(kind: str) -> type[HostPort]:
+    """Class of the host port of a name.
+
+    Parameters
+    ----------
+    kind : str
+        Name of a kind.
+    """
     return registry().subclass(registry().port(kind), "port", HostPort)

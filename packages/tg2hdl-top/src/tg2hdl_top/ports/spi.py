@@ -10,9 +10,9 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir import SimulationError
 from tg2hdl_lower import HostShape
-from tg2hdl_top.ports.base import HostPort
 from tg2hdl_top.ports.packet_bridge import PacketBridge
 from tg2hdl_top.ports.packet_driver import PacketDriver
+from tg2hdl_top.ports.packet_port import PacketPort
 from tg2hdl_top.ports.packets import END
 
 __all__ = ["SpiDriver", "SpiPort"]
@@ -22,7 +22,7 @@ REPLIES = 2048
 """Bytes of replies that wait for the master."""
 
 
-class SpiPort(HostPort):
+class SpiPort(PacketPort):
     """A slave of mode 0, most significant bit first, with the register map behind it.
 
     The clock is sampled: it is high and low for at least 5 cycles each, and `cs_n` for as long before the first edge.
@@ -32,9 +32,6 @@ class SpiPort(HostPort):
     Members of `outside`: `spi` with `sclk`, `cs_n`, `mosi`, `miso`, and `miso_en`,
     which is high while the slave drives.
     """
-
-    by_element = True
-    needs_identity = True
 
     def __init__(self, serves: HostShape) -> None:
         line = wiring.Signature(

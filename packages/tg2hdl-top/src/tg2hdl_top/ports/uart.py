@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth import Module
-from amaranth.lib import wiring
+from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower import HostShape
-from tg2hdl_top.ports.base import HostPort
 from tg2hdl_top.ports.packet_bridge import PacketBridge
 from tg2hdl_top.ports.packet_driver import PacketDriver
+from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort
 from tg2hdl_top.ports.packets import END
 from tg2hdl_top.ports.uart_line import UartReceiver, UartTransmitter
 
@@ -18,21 +20,38 @@ __all__ = ["UartDriver", "UartPort"]
 SIMULATED_DIVISOR = 8
 
 
-class UartPort(HostPort):
+class UartPort(PacketPort):
     """A serial line with the register map behind it.
 
     Members of `outside`: `uart` with `rx`, `tx` and `divisor`, the clock cycles of a bit (4 at least), which a board
     ties to a constant.
     """
 
-    by_element = True
-    needs_identity = True
+    has_rate = True
 
     def __init__(self, serves: HostShape) -> None:
         line = wiring.Signature(
             {"rx": Out(1, init=1), "tx": In(1), "divisor": Out(16, init=SIMULATED_DIVISOR)}
         )
         super().__init__(serves, wiring.Signature({"uart": Out(line)}))
+
+    @classmethod
+    def has_pins(cls, platform: Any) -> bool:
+        """Whether the board has a bridge at a serial line."""
+        return ("uart", 0) in platform.resources
+
+    @classmethod
+    def connect_pins(cls, m: Module, platform: Any, top: Any, settings: LinkSettings) -> None:
+        """Connect receiver and sender."""
+        pads = {pad.name: "-" for pad in platform.lookup("uart", 0).ios}
+        line = platform.request("uart", 0, dir=pads)
+        m.submodules.rx = rx = io.Buffer("i", line.rx)
+        m.submodules.tx = tx = io.Buffer("o", line.tx)
+        m.d.comb += [
+            top.uart.rx.eq(rx.i),
+            tx.o.eq(top.uart.tx),
+            top.uart.divisor.eq(settings.divisor),
+        ]
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""

@@ -20,6 +20,7 @@ from tg2hdl.cli.common import (
     with_model_options,
 )
 from tg2hdl.cli.families import completes
+from tg2hdl.cli.links import link_for, with_link
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.table import Table
 
@@ -51,6 +52,7 @@ Examples:
     type=click.IntRange(9600),
     help="Serial line of the board, e.g. 3000000.  [default: the fastest of its bridge]",
 )
+@with_link
 @with_json
 def build(
     output: str | None,
@@ -58,6 +60,7 @@ def build(
     board: str | None,
     clock: float | None,
     baud: int | None,
+    link: str | None,
     json_file: str | None,
     **model_options: Any,
 ) -> None:
@@ -70,11 +73,15 @@ def build(
     console, progress = consoles(json_file)
     if output is not None:
         check_folder(output)
+    chosen = None
     if board is not None:
         from tg2hdl_synth.boards.bitstream import check_board
 
-        check_board(board)
-    model_options["ports"] = model_options["ports"] or ("uart",)
+        chosen = check_board(board)
+    if link is not None and model_options["ports"]:
+        raise click.UsageError("--link names the host port: leave out --port")
+    if not model_options["ports"]:
+        model_options["ports"] = (link_for(link, chosen),)
     if clock is not None and model_options["memory_port"] is not None:
         from tg2hdl_top.external.memory_port import check_memory
 
@@ -95,7 +102,7 @@ def build(
         console.print(
             f"{board}: clock {facts['clock_mhz']:.1f} MHz, reaches {facts['fmax_mhz']:.1f} MHz "
             f"(limited by {facts['fmax_limit'] or 'the clock'}); "
-            f"{microseconds:,.1f} us per result, serial line {facts['baud']:,} baud",
+            f"{microseconds:,.1f} us per result, {_link(facts)}",
             highlight=False,
         )
         console.print(_usage_table(facts["by_part"]))
@@ -110,6 +117,10 @@ def build(
     write_json(
         json_file, {"folder": str(folder), "predicted_cycles": accelerator.predicted_cycles, **figures}
     )
+
+
+def _link(facts: dict[str, Any]) -> str:
+    return f"serial line {facts['baud']:,} baud" if facts["baud"] else f"link {facts['link']}"
 
 
 def _next_step(folder: Path, board: str | None) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tg2hdl.cli.common import stage
 from tg2hdl.cli.families import ENGINE, FAMILY, complete_file, completes
+from tg2hdl.cli.links import link_for, with_link
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.table import Table
 from tg2hdl.language import (
@@ -110,6 +111,7 @@ CLOCK = 100.0
     "--clock", type=float, help="Clock of the board in MHz.  [default: the fastest that the design reaches]"
 )
 @click.option("--baud", type=click.IntRange(9600), help="Serial line of the board.")
+@with_link
 @click.option(
     "-o", "--output", metavar="DIR", help="Write the folder of the device; no text is written then."
 )
@@ -134,6 +136,7 @@ def stories(
     board: str | None,
     clock: float | None,
     baud: int | None,
+    link: str | None,
     output: str | None,
     device: str | None,
     json_file: str | None,
@@ -161,8 +164,12 @@ def stories(
         return
     if board is not None and output is None:
         raise click.UsageError("--board goes with -o DIR")
+    port = None
     if output is not None:
         check_folder(output)
+        port = _link(link, board)
+    elif link is not None:
+        raise click.UsageError("--link goes with -o DIR")
     if weights is not None:
         model = read_checkpoint(weights)
     context = min(256, model.context) if context is None else context
@@ -171,7 +178,7 @@ def stories(
     options = CompileOptions(
         multipliers=multipliers,
         target=family,
-        ports=("uart",) if output is not None else CompileOptions().ports,
+        ports=CompileOptions().ports if port is None else (port,),
         # A text reads only what it has stored, so that the host never resets the cache.
         host_state=False,
         # In a simulation few runs at a time, so that the text comes as it is written.
@@ -191,6 +198,14 @@ def stories(
         _build(console, progress, teller, Path(output), board, clock, baud, tokenizer_file, json_file)
         return
     tell(console, teller, model, first, length, engine, temperature, seed, json_file)
+
+
+def _link(wanted: str | None, board: str | None) -> str:
+    if board is None:
+        return link_for(wanted, None)
+    from tg2hdl_synth.boards.bitstream import check_board
+
+    return link_for(wanted, check_board(board))
 
 
 def tell(

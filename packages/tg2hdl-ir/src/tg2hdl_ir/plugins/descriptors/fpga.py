@@ -119,7 +119,7 @@ class MemoryFigures:
 
 @dataclass(frozen=True)
 class BoardDef:
-    """A board that a design can be built for, with a serial line to its host.
+    """A board that a design can be built for, with a link to its host.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class BoardDef:
     part : str
         FPGA part, one of `tg2hdl_targets`.
     platform : Factory
-        ``() -> amaranth.build.Platform`` with a default clock and the resource ``uart`` 0.
+        ``() -> amaranth.build.Platform`` with a default clock and the pins of a link, such as the resource ``uart`` 0.
     loader : str
         Name of the board for openFPGALoader; empty where it has none.
     first_clock : float

@@ -1,0 +1,75 @@
+"""The link between a board and its host: those whose pins the board has, and that of a design."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tg2hdl_ir import BoardDef, InputError, resolve
+from tg2hdl_synth.boards.usage import BoardComponent
+from tg2hdl_top import Design
+from tg2hdl_top.ports import link_class, link_kinds, links_of
+
+__all__ = ["check_link", "link_of_design", "usual_link"]
+
+
+def usual_link(board: BoardDef) -> str:
+    """The link of a board where none is asked for: its serial line, if it has one.
+
+    Parameters
+    ----------
+    board : BoardDef
+        With at least one link.
+    """
+    return links_of(resolve(board.platform)())[0]
+
+
+def check_link(kind: str, board: BoardDef, platform: Any) -> None:
+    """Refuse a link whose pins a board does not have.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the link.
+    board : BoardDef
+    platform : amaranth.build.Platform
+        Of the board.
+
+    Raises
+    ------
+    InputError
+        For another link, or none; those of the board are listed.
+    """
+    if not link_class(kind).has_pins(platform):
+        has = ", ".join(links_of(platform))
+        raise InputError(
+            f"{board.name} has no pins for the link {kind!r}",
+            hint=f"choose one that it has: {has}" if has else "choose another board",
+        )
+
+
+def link_of_design(design: Design | BoardComponent, board: BoardDef, platform: Any) -> str:
+    """Name of the link through which a design on a board is reached.
+
+    Parameters
+    ----------
+    design : Design or BoardComponent
+        A component has a serial line.
+    board : BoardDef
+    platform : amaranth.build.Platform
+        Of the board.
+
+    Raises
+    ------
+    InputError
+        For a design without a link, or with one whose pins the board does not have.
+    """
+    if not isinstance(design, Design):
+        check_link("uart", board, platform)
+        return "uart"
+    known = link_kinds()
+    kind = next((port.kind for port in design.ports if port.kind in known), None)
+    if kind is None:
+        has = " or ".join(f'ports=("{name}",)' for name in links_of(platform))
+        raise InputError(f"design {design.program.name} has no link to its host", hint=f"compile with {has}")
+    check_link(kind, board, platform)
+    return kind

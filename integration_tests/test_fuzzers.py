@@ -63,3 +63,10 @@ def test_a_faulty_file_is_made_smaller():
     model = file_of(12, "float")
     assert len(model.graph.node) == 11
     assert [node.op_type for node in shrunk(model, is_faulty).graph.node] == ["Trilu"]
+
+
+def test_edited_lines_of_rewrites_are_there():
+    from edited_lines import EDITS
+
+    for edit in EDITS:
+        compile(edit.source(), edit.module, "exec")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,14 +33,21 @@ class Edit:
     new: str
     what: str
 
+    def source(self) -> str:
+        """The edited source of the module."""
+        found = importlib.util.find_spec(self.module)
+        assert found is not None
+        assert found.origin is not None, f"{self.module} is a source file"
+        source = Path(found.origin).read_text()
+        count = source.count(self.old)
+        assert count == 1, f"{self.name}: {self.old!r} is {count} times in {self.module}"
+        return source.replace(self.old, self.new)
+
     def install(self) -> None:
         """Execute the edited module in its place, and give its functions to all who imported them."""
         module = importlib.import_module(self.module)
-        assert module.__file__ is not None, "a source file"
-        source = Path(module.__file__).read_text()
-        assert source.count(self.old) == 1, f"{self.module} has {self.old!r} {source.count(self.old)} times"
         before = dict(vars(module))
-        exec(compile(source.replace(self.old, self.new), module.__file__, "exec"), vars(module))
+        exec(compile(self.source(), str(module.__file__), "exec"), vars(module))
         for name, old in before.items():
             new = vars(module).get(name)
             if new is not old and getattr(old, "__module__", "") == self.module:
@@ -252,7 +260,7 @@ EDITS = [
     Edit(
         "choose-signs",
         "tg2hdl_ir.passes.signs",
-        'return value if is_const(sign, 1) else folder.op("neg", value.dtype, value)',
+        'return value if number == 1 else folder.op("neg", value.dtype, value)',
         "return value",
         "a sign is lost",
     ),

@@ -21,6 +21,9 @@ REGRESSIONS = {
     "integer part of minus zero": Recipe(
         inputs=(((2,), "int8"), ((1,), "bfloat16")), steps=(("trunc", 1),), seed=27
     ),
+    "an element outside a buffer is read and not chosen": Recipe(
+        inputs=(((1,), "int8"), ((2,), "int8")), steps=(("gather", 1, 0), ("pad", 2, 0))
+    ),
     "gather with clipped index": Recipe(
         inputs=(((3,), "int8"),),
         steps=(("contiguous", 0), ("cast", 0, "int8"), ("cast", 0, "uint32"), ("gather", 0, 3)),

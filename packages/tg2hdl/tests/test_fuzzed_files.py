@@ -36,6 +36,16 @@ FILES = {
         y = Reshape (y0, one)
         z = Reshape (z0, one)
     }""",
+    "a row of codes is chosen by one remainder": """g (float[8] x) => (float[1] y)
+        <int8[3, 1] codes = {36, -127, 127}, float[3] s = {0.0078125, 0.0157, 0.0036}, int8[3] z = {-128, 0, 0},
+         int64[2] shape = {1, 8}, int64 three = {3}, int64[1] one = {1}> {
+        table = DequantizeLinear <axis = 0> (codes, s, z)
+        r = Reshape (x, shape)
+        a = ArgMax <axis = 1, keepdims = 0> (r)
+        i = Mod (a, three)
+        row = Gather (table, i)
+        y = Reshape (row, one)
+    }""",
     "an integer of 64 bits is quantized": """g (float[8] x) => (uint8[8] y)
         <float s = {0.4}, uint8 z = {5}> {
         i = Cast <to = 7> (x)

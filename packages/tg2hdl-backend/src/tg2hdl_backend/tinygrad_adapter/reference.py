@@ -39,15 +39,15 @@ def interpret(
     Returns
     -------
     list of ndarray or None
-        Contents of all buffers afterwards; None when the interpreter cannot compute it, e.g. the integer
-        part of infinity.
+        Contents of all buffers afterwards; None when the interpreter cannot compute it: the integer part of
+        infinity, or an element outside a buffer, which a kernel reads and then does not choose.
     """
     copies = [np.array(a, copy=True, order="C") for a in arrays]
     memories = [a.view(np.uint8).data for a in copies]
     try:
         _program(uops)(*memories, vals=tuple(values))
-    except (OverflowError, ValueError) as error:
-        if "to integer" not in str(error):
+    except (OverflowError, ValueError, IndexError) as error:
+        if "to integer" not in str(error) and "load out of bounds" not in str(error):
             raise
         return None
     return copies

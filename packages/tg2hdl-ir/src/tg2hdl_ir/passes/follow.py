@@ -140,7 +140,7 @@ def adds_in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Tu
     if nest is None or strides is None or kernel.variables:
         return None
     counters = [loop.counter for loop in nest if loop.counter is not None]
-    if [(strides.get(c), c.bound) for c in counters] != [(turn.stride, turn.bound) for turn in turns]:
+    if not counters or [(strides.get(c), c.bound) for c in counters] != [(t.stride, t.bound) for t in turns]:
         return None
     wide = [counter.axis for counter, turn in zip(counters, turns, strict=True) if turn.lanes > 1]
     return wide if len(wide) < 2 and wide != [counters[-1].axis] else None

@@ -2,7 +2,7 @@
 
 The check of a saved design that is loaded is measured in the same way, beside the whole compilation.
 
-    python benchmarks/validation/run.py                      conformance programs, models, large designs
+    python benchmarks/validation/run.py --jobs 8             conformance programs, models, large designs
     python benchmarks/validation/run.py --only "ResNet"      some of them, printed
     python benchmarks/validation/run.py --mode full          with another mode, printed
 
@@ -16,6 +16,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 from tg2hdl_backend import capture
 from tg2hdl_backend.testing.programs import PROGRAMS
 from tg2hdl_ir.errors import Tg2hdlError, ValidationError
+from tg2hdl_ir.workers import Workers
 from tg2hdl_top import CompileOptions, Design, compile_program, design
 from tg2hdl_top.validation import validate
 from tg2hdl_top.validation.planned import PlannedKernels
@@ -129,6 +131,18 @@ def measure(
     }
 
 
+def _numbered(mode: str, number: int) -> tuple[tuple[str, str, dict[str, Any]], dict[str, Any]]:
+    """Group, name and options of a case, and what was measured."""
+    group, name, make, options = next(islice(cases(), number, None))
+    return (group, name, options), measure(make, options, mode)
+
+
+def _rows(chosen: list[int], mode: str, jobs: int) -> Iterator[Any]:
+    """Measured cases in their order; models and large designs, which take longest, begin first."""
+    with Workers(jobs) as workers:
+        yield from reversed(list(workers.map(_numbered, chosen[::-1], mode)))
+
+
 def main() -> None:
     """Measure and write the results."""
     parser = argparse.ArgumentParser(
@@ -136,15 +150,14 @@ def main() -> None:
     )
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     parser.add_argument("--mode", default="auto", choices=("auto", "full", "each"))
+    parser.add_argument("--jobs", type=int, default=1, help="cases that are measured at once (default: 1)")
     arguments = parser.parse_args()
     is_all = not arguments.only and arguments.mode == "auto"
+    chosen = [n for n, case in enumerate(cases()) if arguments.only in case[1]]
     groups: dict[str, list[dict[str, Any]]] = {}
     large: dict[str, str] = {}
     alarms: dict[str, str] = {}
-    for group, name, make, options in cases():
-        if arguments.only not in name:
-            continue
-        row = measure(make, options, arguments.mode)
+    for (group, name, options), row in _rows(chosen, arguments.mode, arguments.jobs):
         told = ", ".join(f"{key}={value}" for key, value in options.items())
         if "alarm" in row:
             alarms[f"{name}, {told}"] = row["alarm"].splitlines()[0]
@@ -174,7 +187,7 @@ def main() -> None:
     print(totals)
     if is_all:
         title = "Share of the validation in the time of a compilation"
-        command = "python benchmarks/validation/run.py"
+        command = f"python benchmarks/validation/run.py --jobs {arguments.jobs}"
         write_record(HERE / "validation.json", title, command, totals, each=large, alarms=alarms)
 
 

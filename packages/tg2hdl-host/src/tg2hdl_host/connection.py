@@ -24,6 +24,7 @@ from tg2hdl_host.errors import ConnectionFailedError
 from tg2hdl_host.link import Transport
 from tg2hdl_host.served import TOKEN_VARIABLE, greet, token_of
 from tg2hdl_host.spi import SPEED, open_spi
+from tg2hdl_host.udp import UdpTransport
 
 __all__ = ["SerialTransport", "connect"]
 
@@ -139,8 +140,8 @@ def connect(
     ----------
     device : str or path
         A serial port such as ``/dev/ttyUSB0``, a URL of pyserial such as ``socket://localhost:5000``, ``spi:0.0``
-        for ``/dev/spidev0.0`` of Linux, or ``simulate:DIR`` for the design in a folder that ``tg2hdl build`` wrote,
-        behind its serial line or SPI.
+        for ``/dev/spidev0.0`` of Linux, ``udp:192.168.1.50`` for a design with the link ``udp`` (at port 21575), or
+        ``simulate:DIR`` for the design in a folder that ``tg2hdl build`` wrote, behind its link.
     design : path, optional
         Such a folder, needed for the URL of ``tg2hdl serve DIR``: the device must hold this design, whose weights and
         memory image are loaded where they can be, and results have the model's structure.
@@ -186,6 +187,8 @@ def connect(
         def opened() -> Transport:
             if url.startswith("spi"):
                 return open_spi(url, baud or SPEED, token)
+            if url.startswith("udp:"):
+                return UdpTransport(url)
             return SerialTransport(url, baud or (files or {}).get("baud") or BAUD, token)
 
         return Device(

@@ -30,6 +30,12 @@ def tg2hdl_ports() -> list[HostPortDef]:
             "tg2hdl_top.ports.spi:SpiDriver",
         ),
         HostPortDef(
+            "udp",
+            "register map behind packets in datagrams over Ethernet",
+            "tg2hdl_top.ports.udp:UdpPort",
+            "tg2hdl_top.ports.udp:UdpDriver",
+        ),
+        HostPortDef(
             "axi-lite",
             "register map behind AXI4-Lite",
             "tg2hdl_top.ports.axi_lite:AxiLitePort",

@@ -59,7 +59,7 @@ class PacketLine:
         except SimulationError:  # the request was lost or damaged
             self._open = 0
             return b""
-        self._open -= self._got.ended(data)
+        self._open = max(0, self._open - self._got.ended(data))
         return data
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ class SimulatedLine:
                 self._advance()
         data = bytes(self._received)
         self._received.clear()
-        self._open -= self._got.ended(data)
+        self._open = max(0, self._open - self._got.ended(data))
         return data
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,6 +25,7 @@ from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_sim.yosys import run_yosys
 from tg2hdl_synth.boards.pll import pll_settings
 from tg2hdl_synth.families import tools_of
+from tg2hdl_synth.families.ecp5.tools import second_output
 from tg2hdl_synth.parts import FAMILIES, part_named
 
 pytest.importorskip("amaranth_boards")
@@ -34,12 +36,13 @@ from amaranth_boards.resources import UARTResource
 from tg2hdl_synth.boards import bitstream
 from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.boards.loopback import LoopbackDesign, build_loopback
-from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
+from tg2hdl_synth.boards.usage import limiting_part, split_clocks, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import Fit
 from tg2hdl_top import CompileOptions, SdramModel, compile_program
-from tg2hdl_top.ports import LinkSettings, link_kinds
+from tg2hdl_top.ports import LinkSettings, link_kinds, links_of
 from tg2hdl_top.ports.uart import UartPort
+from tg2hdl_top.ports.usb import UsbPort
 from tg2hdl_top.testing import I8, buffer, gemv, layer
 
 LINE = (UartPort, LinkSettings(divisor=12))
@@ -346,6 +349,78 @@ def test_a_component_with_a_serial_line_goes_on_a_board(tmp_path):
     }
     (tmp_path / "build.log").write_text("ERROR: no BELs remaining\n")
     assert bitstream._failure(tmp_path / "build.log", tmp_path, BOARDS[0], subject.hint).hint == "smaller"
+
+
+class UsbEcho(wiring.Component):
+    usb: In(UsbPort.pins())
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.usb += [self.usb.dp_out.eq(self.usb.dp), self.usb.dn_out.eq(self.usb.dn)]
+        m.d.usb += [self.usb.oe.eq(~self.usb.oe), self.usb.pullup.eq(1)]
+        return m
+
+
+@pytest.mark.parametrize(
+    ("board", "family", "source", "plls"),
+    [("ulx3s-12f", "ecp5", 25.0, 2), ("orangecrab-25f", "ecp5", 48.0, 1)],
+)
+def test_a_link_has_its_clock_and_its_pins(board, family, source, plls, tmp_path):
+    platform = resolve(registry().board(board).platform)()
+    with bitstream.tool_environment(family, tmp_path):
+        settings = pll_settings(family, source, 60.0)
+        top = bitstream._OnBoard(UsbEcho(), tools_of(family), settings, UsbPort, LinkSettings())
+        plan = platform.prepare(top, name="top")
+    pin = {"ulx3s-12f": "D15", "orangecrab-25f": "N1"}[board]
+    assert re.search(rf'LOCATE COMP "usb_0__d_p__io" SITE "{pin}"', plan.files["top.lpf"])
+    assert plan.files["top.il"].count(r"cell \EHXPLLL") == plls
+
+
+def test_the_boards_with_usb():
+    with_usb = [board.name for board in BOARDS if "usb" in links_of(resolve(board.platform)())]
+    assert with_usb == [f"ulx3s-{size}f" for size in (12, 25, 45, 85)] + ["orangecrab-25f", "orangecrab-85f"]
+
+
+@pytest.mark.parametrize("source", [12, 16, 25, 27, 50, 100])
+def test_a_second_output_is_exact(source):
+    values = dict(second_output(source, 48.0).values)
+    first = Fraction(source * values["CLKFB_DIV"], values["CLKI_DIV"])
+    oscillator = first * values["CLKOP_DIV"]
+    assert 400 <= oscillator <= 800
+    assert first <= 400
+    assert oscillator / values["CLKOS_DIV"] == 48
+
+
+def test_a_family_without_another_clock_says_so():
+    platform = resolve(registry().board("icebreaker-up5k").platform)()
+    with pytest.raises(
+        InputError, match="a clock of 48 MHz besides that of the design cannot be made from 12 MHz"
+    ):
+        tools_of("ice40").add_clock(Module(), platform, 48.0, Signal(), Signal())
+
+
+def test_the_clock_of_a_link_counts_for_itself(tmp_path, monkeypatch):
+    def path(clock):
+        return {"from": f"posedge {clock}", "to": f"posedge {clock}", "path": []}
+
+    clocks = {"$glbnet$clk": (60.0, 90.0), "$glbnet$usb": (48.0, 47.0)}
+    report = {
+        "fmax": {name: {"constraint": needs, "achieved": has} for name, (needs, has) in clocks.items()},
+        "critical_paths": [path(name) for name in clocks],
+    }
+    assert split_clocks(report) == {"$glbnet$usb": (48.0, 47.0)}
+    assert list(report["fmax"]) == ["$glbnet$clk"]
+    assert report["critical_paths"] == [path("$glbnet$clk")]
+
+    def run(design, board, platform, part, settings, link, work):
+        work.mkdir(parents=True)
+        found = bitstream.Bitstream(work / "top.bit", board.name, settings.frequency, 90.0, 1, 1, {})
+        return replace(found, link_clocks={"$glbnet$usb": (48.0, 47.0)})
+
+    monkeypatch.setattr(bitstream, "_run", run)
+    monkeypatch.setattr(bitstream, "_check_fits", lambda *arguments: None)
+    with pytest.raises(SynthesisError, match=r"47.0 MHz of 48.0 MHz in the clock domain of the link"):
+        bitstream.build_bitstream(design(), "ulx3s-85f", tmp_path, clock=60.0)
 
 
 def test_usage_is_counted_by_kernel_and_port():

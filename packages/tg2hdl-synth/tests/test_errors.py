@@ -72,7 +72,10 @@ def too_large(folder):
 
 
 def missed(folder, clock):
-    results = [SimpleNamespace(fmax=fmax, limit="kernel 0 (gemv)") for fmax in (9.0, 10.0, 15.0, 90.0)]
+    results = [
+        SimpleNamespace(fmax=fmax, limit="kernel 0 (gemv)", link_clocks={})
+        for fmax in (9.0, 10.0, 15.0, 90.0)
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bitstream, "_check_fits", lambda *arguments: None)
         patch.setattr(bitstream, "_run", lambda *arguments: results.pop())
@@ -120,7 +123,7 @@ CASES = {
     ),
     "no serial line": (
         lambda folder: built(folder, "native"),
-        'bad input: design layer has no link to its host\n  hint: compile with ports=("uart",)',
+        'bad input: design layer has no link to its host\n  hint: compile with ports=("uart",) or ports=("usb",)',
     ),
     "clock that was asked for": (
         lambda folder: missed(folder, 100.0),

@@ -25,7 +25,7 @@ from tg2hdl_sim import (
     open_simulation,
 )
 from tg2hdl_top import Design, TopModule
-from tg2hdl_top.ports import HostDriver, open_driver
+from tg2hdl_top.ports import HostDriver, open_driver, opening_cycles
 from tg2hdl_top.ports.native import NativeDriver
 
 __all__ = ["Run", "Runner", "expected_cycles"]
@@ -90,7 +90,7 @@ class Runner:
             simulation = open_simulation(
                 self._model,
                 engine=engine,
-                expected_cycles=runs * expected_cycles(design),
+                expected_cycles=runs * expected_cycles(design) + opening_cycles(design.ports),
                 vcd=vcd,
                 progress=progress,
             )

@@ -36,6 +36,12 @@ def tg2hdl_ports() -> list[HostPortDef]:
             "tg2hdl_top.ports.udp:UdpDriver",
         ),
         HostPortDef(
+            "usb",
+            "register map behind packets on a serial device of USB, full speed",
+            "tg2hdl_top.ports.usb:UsbPort",
+            "tg2hdl_top.ports.usb_host:UsbDriver",
+        ),
+        HostPortDef(
             "axi-lite",
             "register map behind AXI4-Lite",
             "tg2hdl_top.ports.axi_lite:AxiLitePort",

@@ -21,8 +21,8 @@ from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
 from tg2hdl_synth.boards.links import link_of_design
 from tg2hdl_synth.boards.memory_pins import check_memory, connect_memory
-from tg2hdl_synth.boards.pll import add_clock, pll_settings
-from tg2hdl_synth.boards.usage import BoardComponent, limiting_part, usage_by_part
+from tg2hdl_synth.boards.pll import add_clock, add_domains, pll_settings
+from tg2hdl_synth.boards.usage import BoardComponent, limiting_part, split_clocks, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import convert
 from tg2hdl_synth.families import Family, tools_of
@@ -79,6 +79,8 @@ class Bitstream:
         Where the path is that limits `fmax`: ``port uart``, or ``kernel 0 (gemv) to port uart``.
     link : str
         Name of the host port that is at the pins.
+    link_clocks : dict of str to (float, float)
+        MHz that the other clock domains have and those that they reach, by the net of the clock.
     """
 
     path: Path
@@ -91,6 +93,7 @@ class Bitstream:
     by_part: dict[str, dict[str, int]] = field(default_factory=dict)
     limit: str = ""
     link: str = "uart"
+    link_clocks: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def baud_for(clock: float, wanted: int | None = None, fastest: int = _FASTEST) -> tuple[int, int]:
@@ -234,7 +237,12 @@ def build_bitstream(
         progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")
         work = folder / "synthesis" / f"run{run}"
         result = _run(design, chosen, platform, part, settings, (link, baud), work)
-        if result.fmax >= settings.frequency:
+        late = [
+            f"{has:.1f} MHz of {needs:.1f} MHz" for needs, has in result.link_clocks.values() if has < needs
+        ]
+        if late:
+            missed = f"{late[0]} in the clock domain of the link"
+        elif result.fmax >= settings.frequency:
             best = result
         else:
             reached = 0.98 * result.fmax
@@ -361,6 +369,7 @@ def _run(
                 found.folder, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json")
             )
     report = json.loads((work / "top.report.json").read_text())
+    others = split_clocks(report) if port.clocks else {}
     placed = json.loads((work / "top.pnr.json").read_text())
     return Bitstream(
         work / f"top.{tools.suffix}",
@@ -373,6 +382,7 @@ def _run(
         usage_by_part(placed, part.family, design),
         limiting_part(report, placed, design),
         kind,
+        others,
     )
 
 
@@ -403,6 +413,7 @@ class _OnBoard(Elaboratable):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         add_clock(m, platform, self._tools, self._settings)
+        add_domains(m, platform, self._tools, self._link.clocks)
         m.submodules.design = top = self._top
         self._link.connect_pins(m, platform, top, self._chosen)
         if isinstance(top, TopModule) and top.memory_port is not None:

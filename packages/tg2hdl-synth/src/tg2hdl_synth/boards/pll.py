@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from amaranth import Module, Signal
@@ -13,7 +13,7 @@ from tg2hdl_ir import InputError
 from tg2hdl_synth.families import Family, tools_of
 from tg2hdl_synth.families.answers import PllSettings
 
-__all__ = ["add_clock", "pll_settings"]
+__all__ = ["add_clock", "add_domains", "pll_settings"]
 
 
 def pll_settings(
@@ -64,3 +64,23 @@ def add_clock(m: Module, platform: Any, tools: Family, settings: PllSettings) ->
     locked = Signal()
     tools.add_pll(m, platform, settings, domain.clk, locked)
     m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
+
+
+def add_domains(m: Module, platform: Any, tools: Family, clocks: Mapping[str, float]) -> None:
+    """Domains besides ``sync``, from the default clock of a platform; in reset until they are stable.
+
+    Parameters
+    ----------
+    m : Module
+        Top module of the board.
+    platform
+        Of Amaranth.
+    tools : Family
+    clocks : mapping of str to float
+        MHz by the names of the domains.
+    """
+    for name, frequency in clocks.items():
+        domain, locked = ClockDomain(name), Signal(name=f"{name}_locked")
+        m.domains += domain
+        tools.add_clock(m, platform, frequency, domain.clk, locked)
+        m.submodules[f"{name}_reset"] = ResetSynchronizer(~locked, domain=name)

@@ -12,7 +12,7 @@ from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.netlist import KINDS
 from tg2hdl_top import Design
 
-__all__ = ["COLUMNS", "BoardComponent", "limiting_part", "usage_by_part"]
+__all__ = ["COLUMNS", "BoardComponent", "limiting_part", "split_clocks", "usage_by_part"]
 
 COLUMNS = ("LUT", "FF", "DSP", "RAM")
 """LUT sites (also those of carries and LUT RAM), flip-flops, multipliers, block RAMs: `KINDS` of cells."""
@@ -60,6 +60,21 @@ def usage_by_part(
         for kind, number in tools.counts(cell).items():
             counts[COLUMNS[KINDS.index(kind)]] += number
     return {name: dict(found[name]) for name in sorted(found, key=_order) if any(found[name].values())}
+
+
+def split_clocks(report: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Keep only the clock of the design in nextpnr's report; MHz that the others have and reach, by their nets.
+
+    Parameters
+    ----------
+    report : dict of str to object
+        Decoded JSON of ``nextpnr --report``; changed.
+    """
+    own = {name for name in report["fmax"] if name.removeprefix("$glbnet$") == "clk"}
+    others = {name: entry for name, entry in report["fmax"].items() if name not in own}
+    report["fmax"] = {name: report["fmax"][name] for name in own}
+    report["critical_paths"] = [p for p in report["critical_paths"] if p["to"].split()[-1] in own]
+    return {name: (entry["constraint"], entry["achieved"]) for name, entry in others.items()}
 
 
 def limiting_part(

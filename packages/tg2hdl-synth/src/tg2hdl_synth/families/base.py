@@ -243,9 +243,38 @@ class Family:
         """
         m.d.comb += [clock.eq(self.clock_input(m, platform)), locked.eq(1)]
 
+    def add_clock(self, m: Module, platform: Any, frequency: float, clock: Signal, locked: Signal) -> None:
+        """Drive another clock, of exactly this frequency, from the default clock of a platform.
+
+        Parameters
+        ----------
+        m : Module
+            Top module of the board.
+        platform
+            Of Amaranth, an object.
+        frequency : float
+            MHz.
+        clock : Signal
+            Driven.
+        locked : Signal
+            Driven: high once the clock is stable.
+
+        Raises
+        ------
+        InputError
+            When the family cannot; this one takes only the default clock itself.
+        """
+        source = platform.default_clk_frequency / 1e6
+        if source != frequency:
+            raise InputError(
+                f"a clock of {frequency:g} MHz besides that of the design cannot be made from {source:g} MHz here",
+                hint="choose another link, or a board with an ECP5",
+            )
+        m.d.comb += [clock.eq(self.clock_input(m, platform)), locked.eq(1)]
+
     @staticmethod
     def clock_input(m: Module, platform: Any) -> Value:
-        """Return the default clock of a platform, behind its input buffer.
+        """Return the default clock of a platform, behind its one input buffer.
 
         Parameters
         ----------
@@ -255,8 +284,9 @@ class Family:
         """
         from amaranth.lib import io
 
-        m.submodules.clock_buffer = buffer = io.Buffer("i", platform.request(platform.default_clk, dir="-"))
-        return buffer.i
+        if not hasattr(m.submodules, "clock_buffer"):
+            m.submodules.clock_buffer = io.Buffer("i", platform.request(platform.default_clk, dir="-"))
+        return m.submodules.clock_buffer.i
 
     def build_options(self, part: TargetDef, frequency: float) -> dict[str, str]:
         """Overrides for the build script of Amaranth's platforms, in addition to the reports of nextpnr.

@@ -22,6 +22,7 @@ __all__ = [
     "build_port",
     "need_identity",
     "open_driver",
+    "opening_cycles",
     "overlaps_runs",
     "plan_ports",
     "port_class",
@@ -106,7 +107,14 @@ class HostDriver(ABC):
     ----------
     serves : HostShape
     simulation : tg2hdl_sim.Simulation
+
+    Attributes
+    ----------
+    opening : int
+        Clock cycles before the first access, roughly.
     """
+
+    opening = 0
 
     def __init__(self, serves: HostShape, simulation: Any) -> None:
         self.serves = serves
@@ -295,6 +303,17 @@ def open_driver(plan: PortPlan, simulation: Any) -> HostDriver:
     """
     driver: HostDriver = registry().call(registry().port(plan.kind), "driver", plan.serves, simulation)
     return driver
+
+
+def opening_cycles(ports: Sequence[PortPlan]) -> int:
+    """Clock cycles, roughly, that the drivers of host ports take before their first access.
+
+    Parameters
+    ----------
+    ports : sequence of PortPlan
+    """
+    kinds = [registry().port(port.kind) for port in ports]
+    return sum(getattr(registry().factory(kind, "driver"), "opening", 0) for kind in kinds)
 
 
 def port_class(kind: str) -> type[HostPort]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from amaranth import Module
@@ -34,11 +36,14 @@ class PacketPort(HostPort):
     ----------
     has_rate : bool
         Whether the link has a rate (baud) that divides the clock of the design.
+    clocks : mapping of str to float
+        Clock domains besides ``sync`` that a board makes for the link, and their MHz.
     """
 
     by_element = True
     needs_identity = True
     has_rate = False
+    clocks: Mapping[str, float] = MappingProxyType({})
 
     @classmethod
     def has_pins(cls, platform: Any) -> bool:
@@ -57,7 +62,7 @@ class PacketPort(HostPort):
         Parameters
         ----------
         m : Module
-            Top module of the board, with the clock domain ``sync`` of the design.
+            Top module of the board, with the clock domain ``sync`` of the design, and those of the link.
         platform : amaranth.build.Platform
         top : Component
             The design; it has the members of `outside`.

@@ -26,8 +26,8 @@ def with_link(function: Callable[..., Any]) -> Callable[..., Any]:
         "--link",
         metavar="NAME",
         shell_complete=_complete,
-        help="Link to the host: a host port that carries packets, such as uart or spi.  [default: uart, or the first "
-        "that the board has]",
+        help="Link to the host: a host port that carries packets, such as uart, spi or usb.  [default: uart, or the "
+        "first that the board has]",
     )(function)
 
 

@@ -30,7 +30,7 @@ from tg2hdl_synth.rtlil import Module, read_rtlil, top_name
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.tools import Progress, tool_versions, yowasp
 
-__all__ = ["Ecp5", "pll", "plls", "suitable_placers"]
+__all__ = ["Ecp5", "pll", "plls", "second_output", "suitable_placers"]
 
 _FULL = 0.5
 """Share of the LUTs or flip-flops above which a placement by ``heap`` may be unroutable."""
@@ -172,6 +172,15 @@ class Ecp5(Family):
         source = platform.default_clk_frequency / 1e6
         m.submodules.pll = pll(source, self.clock_input(m, platform), settings, clock, locked)
 
+    def add_clock(self, m: Hardware, platform: Any, frequency: float, clock: Signal, locked: Signal) -> None:
+        """Add an EHXPLLL, whose second output it is, unless it is the clock's pin."""
+        source = platform.default_clk_frequency / 1e6
+        settings = second_output(source, frequency)
+        if source == frequency or settings is None:
+            super().add_clock(m, platform, frequency, clock, locked)
+            return
+        m.submodules += pll(source, self.clock_input(m, platform), settings, Signal(), locked, clock)
+
 
 def is_full(cells: Mapping[str, int], part: TargetDef) -> bool:
     """Whether a netlist fills so much of a part that it is spread over all of it."""
@@ -266,7 +275,40 @@ def plls(source: float, wanted: float) -> Iterator[PllSettings]:
                 yield PllSettings(frequency, values)
 
 
-def pll(source: float, reference: Value, settings: PllSettings, clock: Signal, locked: Signal) -> Instance:
+def second_output(source: float, frequency: float) -> PllSettings | None:
+    """Return settings whose second output has exactly a frequency (MHz), from a source (MHz); None without any.
+
+    Its divider divides the oscillator of the PLL, so that more frequencies are reached than through the feedback.
+
+    Parameters
+    ----------
+    source : float
+        Clock of the board (MHz).
+    frequency : float
+        Of the second output (MHz).
+    """
+    for divider in range(1, min(128, int(source / 3.125)) + 1):
+        for second in range(1, 129):
+            oscillator = frequency * second
+            # The oscillator is the first output, which is the feedback, times its divider.
+            factor = oscillator * divider / source
+            for output in range(1, 129):
+                feedback = round(factor / output)
+                exact = 1 <= feedback <= 80 and feedback * output * source == oscillator * divider
+                if 400 <= oscillator <= 800 and oscillator <= 400 * output and exact:
+                    values = (("CLKI_DIV", divider), ("CLKFB_DIV", feedback), ("CLKOP_DIV", output))
+                    return PllSettings(oscillator / output, (*values, ("CLKOS_DIV", second)))
+    return None
+
+
+def pll(
+    source: float,
+    reference: Value,
+    settings: PllSettings,
+    clock: Signal,
+    locked: Signal,
+    second: Signal | None = None,
+) -> Instance:
     """Return the PLL; `source` is the frequency of its reference (MHz).
 
     Parameters
@@ -279,8 +321,19 @@ def pll(source: float, reference: Value, settings: PllSettings, clock: Signal, l
         From `plls`.
     clock, locked : Signal
         Driven by the PLL.
+    second : Signal, optional
+        Driven by its second output.
     """
     values = dict(settings.values)
+    another: dict[str, Any] = {}
+    if second is not None:
+        phase = values["CLKOS_DIV"] - 1  # as `ecppll` does, which aligns the output
+        another = {
+            "p_CLKOS_ENABLE": "ENABLED",
+            "p_CLKOS_CPHASE": phase,
+            "p_CLKOS_FPHASE": 0,
+            "o_CLKOS": second,
+        }
     return Instance(
         "EHXPLLL",
         *(("p", name, value) for name, value in values.items()),
@@ -311,4 +364,5 @@ def pll(source: float, reference: Value, settings: PllSettings, clock: Signal, l
         i_ENCLKOP=Const(0),
         o_CLKOP=clock,
         o_LOCK=locked,
+        **another,
     )

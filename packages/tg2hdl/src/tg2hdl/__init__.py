@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tg2hdl.session import Session
     from tg2hdl.splitting import SplitModel, split
     from tg2hdl.width_search import search_widths
-    from tg2hdl_backend import BenchResult, run_bench
+    from tg2hdl_backend import BenchResult, custom_op, run_bench
     from tg2hdl_host import connect
     from tg2hdl_ir import Tg2hdlError
     from tg2hdl_top import CompileOptions, Loop, MemoryModel, SdramModel
@@ -46,6 +46,7 @@ __all__ = [
     "Tg2hdlError",
     "compile",
     "connect",
+    "custom_op",
     "explore",
     "integer_model",
     "quantize",
@@ -72,7 +73,7 @@ _loaded, _names = lazy_names(
         ".session": ("Session",),
         ".splitting": ("SplitModel", "split"),
         ".width_search": ("search_widths",),
-        "tg2hdl_backend": ("BenchResult", "run_bench"),
+        "tg2hdl_backend": ("BenchResult", "custom_op", "run_bench"),
         "tg2hdl_host": ("connect",),
         "tg2hdl_ir": ("Tg2hdlError",),
         "tg2hdl_top": ("CompileOptions", "Loop", "MemoryModel", "SdramModel"),

@@ -3,6 +3,7 @@
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, analyze_buffers
 from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
 from tg2hdl_backend.tinygrad_adapter.corrections import correct_tinygrad
+from tg2hdl_backend.tinygrad_adapter.custom_op import custom_op
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, example_values
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result, reference_device
@@ -16,6 +17,7 @@ __all__ = [
     "TensorSpec",
     "analyze_buffers",
     "capture",
+    "custom_op",
     "example_values",
     "format_uops",
     "linearize",

@@ -307,6 +307,19 @@ class _Converter:
     def operation(self, uop: UOp, op: str) -> IROp:
         return IROp(op, self.dtype(scalar_dtype(uop), uop), tuple(self.value(s) for s in uop.src))
 
+    def custom(self, uop: UOp) -> None:
+        if not isinstance(uop.arg, tuple):
+            raise self.unsupported(uop, hint="use tg2hdl.custom_op")
+        (name, *types), result = uop.arg, self.dtype(scalar_dtype(uop), uop)
+        taken = [self.dtype(dtype, uop) for dtype in types]
+        found = [v if isinstance(v := self.values.get(s), tuple) else self.value(s) for s in uop.src]
+        lanes = {len(v) for v in found if isinstance(v, tuple)}
+        made = tuple(
+            IROp(name, result, _narrowed([v[k] if isinstance(v, tuple) else v for v in found], taken))
+            for k in range(max(lanes, default=1))
+        )
+        self.values[uop] = made if lanes else made[0]
+
     def emit(self, item: IRItem) -> None:
         self.levels[-1].items.append(item)
 
@@ -359,6 +372,22 @@ def _literal(value: Any, dtype: DType) -> IRConst:
     return IRConst(dtype.wrap(int(value)), dtype)
 
 
+def _narrowed(values: Sequence[IRValue], dtypes: Sequence[DType]) -> tuple[IRValue, ...]:
+    """Operands of `custom_op` in their own types."""
+    return tuple(_narrow(value, dtype) for value, dtype in zip(values, dtypes, strict=True))
+
+
+def _narrow(value: IRValue, dtype: DType) -> IRValue:
+    if isinstance(value, IRConst):
+        return _literal(value.value, dtype)
+    if isinstance(value, IROp) and value.op == "cast" and value.srcs[0].dtype == dtype:
+        return value.srcs[0]
+    if isinstance(value, IROp) and value.op == "where":
+        condition, *ends = value.srcs
+        return IROp("where", dtype, (condition, *(_narrow(end, dtype) for end in ends)))
+    return IROp("cast", dtype, (value,))
+
+
 _HANDLERS = {
     Ops.CONST: _Converter.constant,
     Ops.STACK: _Converter.stack,
@@ -372,6 +401,7 @@ _HANDLERS = {
     Ops.STORE: _Converter.store,
     Ops.CAST: _Converter.cast,
     Ops.BITCAST: _Converter.cast,
+    Ops.CUSTOMI: _Converter.custom,
     Ops.MULACC: _Converter.multiply_add,
     **({Ops.GEP: _Converter.select_lane} if hasattr(Ops, "GEP") else {}),
 }

@@ -1,4 +1,4 @@
-"""IEEE-754 floating-point cores in Amaranth: pipelined, correctly rounded, any format.
+"""IEEE-754 floating-point cores in Amaranth: pipelined, correctly rounded, any format; and the parts to make others.
 
 Names are imported when they are first used, so that loading the package costs nothing.
 """
@@ -9,6 +9,7 @@ from typing import Any
 _MODULES = {
     "accumulator": ("Accumulator",),
     "add": ("Add", "FP32Add", "Sub"),
+    "carry_save": ("compress",),
     "binade_function": ("Atan", "Erf", "Tanh"),
     "catalog": ("CATALOG", "CatalogEntry"),
     "classify": ("CLASSES", "Classify"),
@@ -34,6 +35,7 @@ _MODULES = {
         "Format",
         "format_by_name",
     ),
+    "fused": ("FusedSum",),
     "iterative": ("IterativeDiv", "IterativeSqrt"),
     "logarithm": ("Ln", "Log10"),
     "log2": ("FP32Log2", "Log2"),
@@ -43,17 +45,23 @@ _MODULES = {
     "modes": ("RoundingMode",),
     "mul": ("FP32Mul", "Mul"),
     "mul_constant": ("MulConstant",),
+    "multiplier": ("multiply",),
+    "normalizing": ("normalize_unpacked",),
+    "pipeline": ("Pipeline",),
     "power": ("Exp", "Exp10"),
     "reciprocal": ("FP32Reciprocal", "Reciprocal"),
     "rsqrt": ("FP32Rsqrt", "Rsqrt"),
+    "scaled_result": ("round_scaled",),
+    "shifting": ("leading_zeros", "shift_left", "shift_right_sticky"),
     "sign": ("Abs", "Neg", "NonZero"),
     "sin": ("Cos", "FP32Sin", "Sin", "SinCos"),
     "sin_turns": ("FP32SinTurns", "SinTurns"),
     "sqrt": ("FP32Sqrt", "Sqrt"),
     "stream": ("StreamCore",),
-    "timing": ("PROFILES",),
+    "timing": ("PROFILES", "add_delay", "lut_delay", "reduce_delay"),
     "to_integral": ("RoundToIntegral",),
     "typed": ("Typed", "connect"),
+    "unpacked": ("unpack",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

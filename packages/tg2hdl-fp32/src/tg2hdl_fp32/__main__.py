@@ -12,11 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .core import TARGETS
+from .core import TARGETS, Core
 from .cost import cost_of, cost_table
 from .errors import FloatParameterError, FloatTypeError, ToolNotInstalledError, one_of
 from .format import FORMATS, Format, format_by_name
 from .modes import RoundingMode
+from .named import import_named
 from .timing import PROFILES
 
 
@@ -110,7 +111,9 @@ examples:
   tg2hdl-fp32 describe mul_constant --format FP16 --set constant=0.1
   tg2hdl-fp32 describe dot --format FP16 --set terms=4
   tg2hdl-fp32 table add mul tanh --format FP32 --format FP16 --luts
+  tg2hdl-fp32 verilog my_cores:Add --format my_cores:FORMAT -o add.v
 """
+_ELSEWHERE = ", or MODULE:CLASS for a core of your own"
 
 
 def make_core(
@@ -121,16 +124,15 @@ def make_core(
     Parameters
     ----------
     operation : str
-        Of :data:`OPERATIONS`.
+        Of :data:`OPERATIONS`, or ``module:Class`` for a class that is derived from :class:`Core`.
     format : Format
+        Or what that class takes.
     profile, target : str, optional
         As for the core.
     parameters
         Those of the core; ``constant`` may be a number, and ``stream=True`` puts streams around the core.
     """
-    if operation not in OPERATIONS:
-        raise FloatParameterError(f"unknown operation {operation!r}; use one of {one_of(OPERATIONS)}")
-    name, _, fixed, pipelined = OPERATIONS[operation]
+    name, _, fixed, pipelined = _named(operation)
     given = {key: value for key, value in (("profile", profile), ("target", target)) if value is not None}
     for key in fixed:
         if key in parameters:
@@ -145,15 +147,29 @@ def make_core(
         raise FloatParameterError(f"{operation} has one build, without a profile and for any family")
     package = import_module("tg2hdl_fp32")
     try:
-        core = getattr(package, name)(format, **parameters)
+        core = (import_named(name) if ":" in name else getattr(package, name))(format, **parameters)
         return package.StreamCore(core) if stream else core
     except FloatTypeError as error:
         raise FloatParameterError(str(error)) from None
     except TypeError as error:
         reason = str(error).rpartition("() ")[2]
         raise FloatParameterError(
-            f"{operation} {reason}; its parameters are those of tg2hdl_fp32.{name}"
+            f"{operation} {reason}; its parameters are those of {name if ':' in name else f'tg2hdl_fp32.{name}'}"
         ) from None
+
+
+def _named(operation: str) -> NamedCore:
+    """Entry of an operation, or of a class of another package."""
+    if operation in OPERATIONS:
+        return OPERATIONS[operation]
+    if ":" not in operation:
+        raise FloatParameterError(
+            f"unknown operation {operation!r}; use one of {one_of(OPERATIONS)}{_ELSEWHERE}"
+        )
+    core = import_named(operation)
+    if not (isinstance(core, type) and issubclass(core, Core)):
+        raise FloatParameterError(f"{operation} is not a class that is derived from tg2hdl_fp32.Core")
+    return NamedCore(operation, core.accuracy)
 
 
 def _constant(format: Format, value: Any) -> int:
@@ -189,7 +205,7 @@ def describe(
     """
     built = make_core(operation, format, profile, target, **parameters)
     core = getattr(built, "core", built)
-    name, accuracy, _, pipelined = OPERATIONS[operation]
+    name, accuracy, _, pipelined = _named(operation)
     registers, multipliers, memory = cost_of(built)
     build = ""
     if pipelined:
@@ -197,7 +213,7 @@ def describe(
         chosen = f"stages {stages}" if stages is not None else f"profile {profile or 'balanced'}"
         build = f", {chosen}, family {target or 'generic'}"
     lines = [
-        f"{name} of {format}{build}",
+        f"{name.rpartition(':')[2]} of {format}{build}",
         f"latency      {core.latency} cycle{'s' if core.latency != 1 else ''}",
         f"interval     {core.ii} cycle{'s' if core.ii > 1 else ''}",
     ]
@@ -270,7 +286,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def _add_table_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("operations", nargs="*", help=f"{one_of(OPERATIONS)} [all that need no parameter]")
+    command.add_argument(
+        "operations", nargs="*", help=f"{one_of(OPERATIONS)}{_ELSEWHERE} [all that need no parameter]"
+    )
     command.add_argument(
         "--format", action="append", help=f"{one_of(FORMATS)}, or another; may be repeated [FP32]"
     )
@@ -281,9 +299,8 @@ def _add_table_options(command: argparse.ArgumentParser) -> None:
 
 
 def _table(options: argparse.Namespace) -> str:
-    unknown = [name for name in options.operations if name not in OPERATIONS]
-    if unknown:
-        raise FloatParameterError(f"unknown operation {unknown[0]!r}; use one of {one_of(OPERATIONS)}")
+    for name in options.operations:
+        _named(name)
     names = options.operations or [name for name in OPERATIONS if name != "mul_constant"]
 
     def make(operation: str, format: Format, profile: str | None) -> Any:
@@ -294,7 +311,7 @@ def _table(options: argparse.Namespace) -> str:
 
 
 def _add_options(command: argparse.ArgumentParser, name: str) -> None:
-    command.add_argument("operation", help=one_of(OPERATIONS))
+    command.add_argument("operation", help=f"{one_of(OPERATIONS)}{_ELSEWHERE}")
     command.add_argument("--format", default="FP32", help=f"{one_of(FORMATS)}, or E<exponent>M<fraction>")
     command.add_argument("--profile", help=f"{one_of(PROFILES)} [balanced]")
     command.add_argument("--family", help=f"{one_of(TARGETS)} [generic]")
@@ -320,7 +337,10 @@ def _text(
 ) -> str:
     if options.command == "describe":
         return describe(*core, **parameters)
-    built, module = make_core(*core, **parameters), options.module or options.operation
+    built = make_core(*core, **parameters)
+    module = options.module or (
+        getattr(built, "core", built).operation if ":" in options.operation else options.operation
+    )
     if options.command == "verilog":
         from .verilog import verilog
 

@@ -73,7 +73,11 @@ class Core(wiring.Component):
     """
 
     operation: ClassVar[str]
+    #: Class of the format; with another one than `Format`, the core gives the shapes of operands and result itself.
+    format_type: ClassVar[type[Any]] = Format
     operands: tuple[str, ...] = ("a", "b")
+    #: Of its results, in one line.
+    accuracy: ClassVar[str] = "unknown"
     #: The operation rounds: a rounding mode applies.
     rounds: ClassVar[bool] = True
     #: The result may overflow: saturation applies.
@@ -95,8 +99,9 @@ class Core(wiring.Component):
         target: str = "generic",
         domain: str = "sync",
     ) -> None:
-        if not isinstance(format, Format):
-            raise FloatTypeError(f"format must be a Format, such as FP32, not {format!r}")
+        if not isinstance(format, self.format_type):
+            example = ", such as FP32" if self.format_type is Format else ""
+            raise FloatTypeError(f"format must be a {self.format_type.__name__}{example}, not {format!r}")
         if profile is not None and stages is not None:
             raise FloatParameterError(
                 f"give a profile or a number of stages, not both ({profile!r} and {stages})"
@@ -114,7 +119,7 @@ class Core(wiring.Component):
             raise FloatParameterError(
                 f"{type(self).__name__} has no overflow to saturate; use saturate=False"
             )
-        self.format = format
+        self.format: Format = format
         self.rounding = rounding
         self.subnormals = subnormals
         self.saturate = saturate

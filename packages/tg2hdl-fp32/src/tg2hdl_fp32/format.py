@@ -24,6 +24,7 @@ from amaranth.lib import data
 
 from .errors import FloatParameterError, FloatTypeError, one_of
 from .modes import RoundingMode
+from .named import import_named
 
 
 @dataclass(frozen=True)
@@ -349,7 +350,13 @@ FORMATS = {f.name: f for f in (FP32, FP16, BF16, FP64, FP8_E4M3, FP8_E5M2)}
 
 
 def format_by_name(name: str) -> Format:
-    """Return a named format, in upper or lower case, or one given as ``E<exponent>M<fraction>``, such as ``E6M9``."""
+    """Return a named format, in upper or lower case, or one given as ``E<exponent>M<fraction>``, such as ``E6M9``.
+
+    ``module:NAME`` is a format of another package, for its cores.
+    """
+    if ":" in name:
+        found: Format = import_named(name)
+        return found
     upper = name.upper()
     if upper in FORMATS:
         return FORMATS[upper]

@@ -112,6 +112,7 @@ def multiply(
 
     Parameters
     ----------
+    p : Pipeline
     name : str
         Name of the product.
     a, b : Value

@@ -29,6 +29,9 @@ def round_scaled(
 
     Parameters
     ----------
+    p : Pipeline
+    format : Format
+        Of the result.
     value : str
         Name of a number in [1, 2), its top bit is 1, of more bits than the significand.
     exponent : str

@@ -3,12 +3,14 @@
 __all__ = ["write_testbench"]
 
 import inspect
+import itertools
+import random
 from collections.abc import Sequence
 from typing import Any
 
 from .core import Core
 from .errors import FloatParameterError
-from .format import BF16, FP16, FP32
+from .format import BF16, FP16, FP32, Format
 from .modes import RoundingMode
 
 _TEMPLATE = """\
@@ -87,6 +89,8 @@ def write_testbench(core: Any, name: str = "core", *, count: int = 200, seed: in
         # Special values soon end a sum, so that many sums are short.
         patterns = vectors(core.format, 1, count, seed=seed)[0]
         rows = [(int(value), int(k % 7 in (0, 3))) for k, value in enumerate(patterns)]
+    elif not isinstance(core.format, Format):
+        rows = _patterns([len(getattr(core, name)) for name in names], count, seed)
     else:
         columns = vectors(core.format, len(names), count, seed=seed)
         rows = [tuple(map(int, row)) for row in zip(*columns, strict=True)]
@@ -116,6 +120,16 @@ def write_testbench(core: Any, name: str = "core", *, count: int = 200, seed: in
         flags=", .flags()" if core.has_flags else "",
         contents="\n".join(lines),
     )
+
+
+def _patterns(widths: list[int], count: int, seed: int) -> list[tuple[int, ...]]:
+    """Operands of a format of another package: ends of the range, single bits, and random patterns."""
+    if max(widths) > 64:
+        raise FloatParameterError("a testbench needs operands of at most 64 bits; use a smaller core")
+    rng = random.Random(seed)
+    edges = [{0, (1 << w) - 1, 1 << (w - 1), (1 << (w - 1)) - 1, 1} for w in widths]
+    rows = list(itertools.product(*edges))
+    return rows + [tuple(rng.getrandbits(w) for w in widths) for _ in range(count)]
 
 
 def _results(core: Any, rows: Sequence[tuple[int, ...]]) -> tuple[list[int], str]:

@@ -1,0 +1,80 @@
+"""What this distribution contributes; imports neither Amaranth nor numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from tg2hdl_ir import ArithmeticUnit, DType, OpDef, hookimpl
+
+__all__ = ["tg2hdl_arithmetic_units", "tg2hdl_ops"]
+
+_TYPES = {8: DType.UINT8, 16: DType.UINT16, 32: DType.UINT32}
+_BINARY = {"add": "a + b", "sub": "a - b", "mul": "a * b", "div": "a / b"}
+_CORES = {
+    "add": "PositAdd",
+    "sub": "PositSub",
+    "mul": "PositMul",
+    "div": "PositDiv",
+    "from_fp32": "PositFromFloat",
+    "to_fp32": "PositToFloat",
+}
+#: Registers of the cores in the profile ``balanced``, by op, for 8, 16 and 32 bits.
+_LATENCIES = {
+    "add": (7, 7, 10),
+    "sub": (7, 7, 10),
+    "mul": (5, 5, 8),
+    "div": (7, 17, 35),
+    "from_fp32": (3, 3, 3),
+    "to_fp32": (5, 5, 6),
+}
+
+
+@dataclass(frozen=True)
+class _Factory:
+    """Builds a core."""
+
+    core: str
+    width: int
+
+    def __call__(self) -> Any:
+        package = import_module("tg2hdl_formats")
+        return getattr(package, self.core)(package.Posit(self.width))
+
+
+@hookimpl
+def tg2hdl_ops() -> list[OpDef]:
+    """Arithmetic on patterns of posits, whose width is that of the unsigned type that holds them."""
+    golden = "tg2hdl_formats.golden"
+    return [
+        *(
+            OpDef(f"posit.{op}", 2, f"{golden}:same_type", f"{golden}:{op}", f"{text} of posits")
+            for op, text in _BINARY.items()
+        ),
+        OpDef(
+            "posit.from_fp32", 1, f"{golden}:from_fp32_type", f"{golden}:from_fp32", "posit of an FP32 number"
+        ),
+        OpDef("posit.to_fp32", 1, f"{golden}:to_fp32_type", f"{golden}:to_fp32", "FP32 number of a posit"),
+    ]
+
+
+@hookimpl
+def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
+    """A pipelined core for each op and width."""
+    units = []
+    for op, core in _CORES.items():
+        for (width, posit), latency in zip(_TYPES.items(), _LATENCIES[op], strict=True):
+            operands = (DType.FP32,) if op == "from_fp32" else (posit,) * (2 if op in _BINARY else 1)
+            units.append(
+                ArithmeticUnit(
+                    f"posit{width}.{op}",
+                    f"posit.{op}",
+                    operands,
+                    DType.FP32 if op == "to_fp32" else posit,
+                    latency=latency,
+                    factory=_Factory(core, width),
+                    accuracy="rounded as the posit standard says",
+                )
+            )
+    return units

@@ -6,7 +6,10 @@ A face of which a version was released is recorded only after its changelog has 
 import ast
 import json
 import re
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 PACKAGES = Path(__file__).parents[1] / "packages"
 RECORD = Path(__file__).with_name("faces.json")
@@ -34,6 +37,21 @@ def changed() -> list[str]:
     return sorted(name for name in {*recorded, *found} if recorded.get(name) != found.get(name))
 
 
+REFERENCE = {
+    "tg2hdl_backend": (
+        "BenchResult BufferInfo HDLRenderer KernelSpec analyze_buffers compile_kernel compile_model compile_top_module "
+        "count_cycles_from_schedule format_uops pretty_print_uops run_bench simulate_kernel simulate_top uop_to_ir "
+        "uops_to_kernel_ir"
+    ),
+    "tg2hdl_fp32": "FP32Add FP32Mul FP32Cmp FP32Exp2 FP32Log2 FP32Reciprocal FP32Sqrt FP32FDiv",
+    "tg2hdl_lower": "CompiledKernel ArithmeticLowering create_counters build_control",
+    "tg2hdl_quant": "quantize_int8 quantize_int16 dequantize float_to_bits bits_to_float",
+    "tg2hdl_synth": "show_hardware synthesis_stats",
+    "tg2hdl_top": "TopModule",
+}
+"""Names of the reference that are not those of the IR."""
+
+
 def is_released(package: str) -> bool:
     """Whether the first version of its changelog was published."""
     heading = re.search(r"^## .*", (PACKAGES / package / "CHANGELOG.md").read_text(), re.MULTILINE)
@@ -59,3 +77,11 @@ def record() -> None:
 
 if __name__ == "__main__":
     record()
+
+
+@pytest.mark.parametrize("package", REFERENCE)
+def test_names_of_the_reference_are_in_the_face_and_in_compat(package):
+    face, compat = import_module(package), import_module(f"{package}.compat")
+    for name in REFERENCE[package].split():
+        assert getattr(compat, name) is getattr(face, name)
+        assert name in compat.__all__

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tg2hdl_backend.kernel_simulation import simulate_kernel
+from tg2hdl_backend import simulate_kernel
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import (

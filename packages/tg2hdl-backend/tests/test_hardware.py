@@ -19,10 +19,10 @@ from tg2hdl_backend import (
     simulate_top,
     uops_to_kernel_ir,
 )
+from tg2hdl_backend.compat import ordered_calls
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.hdl_device import describe_run
 from tg2hdl_backend.kernel_runner import KernelRunner
-from tg2hdl_backend.schedule_compiler import ordered_calls
 from tg2hdl_ir.content_cache import ContentCache
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, ValidationError

@@ -26,20 +26,21 @@ from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_backend.bench import BenchResult, run_bench
-    from tg2hdl_backend.cycles import Cycles
-    from tg2hdl_backend.hdl_renderer import HDLRenderer
-    from tg2hdl_backend.kernel_simulation import compile_kernel, simulate_kernel
-    from tg2hdl_backend.onnx import OnnxModel
-    from tg2hdl_backend.runner import Run, Runner
-    from tg2hdl_backend.schedule_compiler import (
+    from tg2hdl_backend.compat import (
         KernelSpec,
+        compile_kernel,
         compile_model,
         compile_top_module,
         count_cycles_from_schedule,
+        simulate_kernel,
+        simulate_top,
     )
+    from tg2hdl_backend.cycles import Cycles
+    from tg2hdl_backend.hdl_renderer import HDLRenderer
+    from tg2hdl_backend.onnx import OnnxModel
+    from tg2hdl_backend.runner import Run, Runner
     from tg2hdl_backend.tinygrad_adapter.tensor_function import TensorFunction
     from tg2hdl_backend.tinygrad_adapter.tensor_graph import tensor_graph
-    from tg2hdl_backend.top_simulation import simulate_top
 
 __all__ = [
     "BenchResult",
@@ -82,19 +83,20 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".bench": ("BenchResult", "run_bench"),
-        ".cycles": ("Cycles",),
-        ".hdl_renderer": ("HDLRenderer",),
-        ".kernel_simulation": ("compile_kernel", "simulate_kernel"),
-        ".onnx": ("OnnxModel",),
-        ".runner": ("Run", "Runner"),
-        ".schedule_compiler": (
+        ".compat": (
             "KernelSpec",
+            "compile_kernel",
             "compile_model",
             "compile_top_module",
             "count_cycles_from_schedule",
+            "simulate_kernel",
+            "simulate_top",
         ),
+        ".cycles": ("Cycles",),
+        ".hdl_renderer": ("HDLRenderer",),
+        ".onnx": ("OnnxModel",),
+        ".runner": ("Run", "Runner"),
         ".tinygrad_adapter.tensor_function": ("TensorFunction",),
         ".tinygrad_adapter.tensor_graph": ("tensor_graph",),
-        ".top_simulation": ("simulate_top",),
     },
 )

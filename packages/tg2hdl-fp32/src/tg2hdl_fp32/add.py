@@ -1,11 +1,11 @@
 """Addition and subtraction."""
 
-__all__ = ["Add", "FP32Add", "Sub"]
+__all__ = ["Add", "Sub"]
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .comparing import compare_halves, magnitude_order
-from .core import Core, OfFP32
+from .core import Core
 from .modes import RoundingMode
 from .pipeline import Pipeline
 from .rounding import round_and_pack
@@ -171,7 +171,3 @@ class Sub(Add):
     def negate_b(self) -> bool:
         """Whether the second operand is subtracted."""
         return True
-
-
-class FP32Add(OfFP32, Add):
-    """``a + b`` of FP32 patterns; combinational unless a profile is given."""

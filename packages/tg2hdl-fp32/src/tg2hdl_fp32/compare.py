@@ -1,6 +1,6 @@
 """Comparison with every predicate of IEEE 754."""
 
-__all__ = ["PREDICATES", "Compare", "FP32Cmp"]
+__all__ = ["PREDICATES", "Compare"]
 
 from typing import Any
 
@@ -92,12 +92,3 @@ class Compare(Core):
         if self.has_flags:
             p.flags = Cat(Const(0, 4), unordered if self.signaling else p.x_signaling | p.y_signaling)
         p.delay(lut_delay(3))
-
-
-class FP32Cmp(Compare):
-    """``a < b`` of FP32 patterns; combinational unless a profile is given."""
-
-    def __init__(self, predicate: str = "lt", **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, predicate, **parameters)

@@ -1,6 +1,6 @@
 """Base class of the cores: parameters, ports and the placement of pipeline registers."""
 
-__all__ = ["FLAGS", "TARGETS", "Core", "OfFP32"]
+__all__ = ["FLAGS", "TARGETS", "Core"]
 
 from abc import abstractmethod
 from itertools import pairwise
@@ -211,15 +211,6 @@ class Core(wiring.Component):
                 f"use 0 to {len(self._segments) - 1}"
             )
         return choose_cuts(self._segments, stages)
-
-
-class OfFP32(Core):
-    """Before the class of an operation among the bases: FP32, combinational unless a profile or stages are given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)
 
 
 def _port(name: str, shape: Shape) -> Any:

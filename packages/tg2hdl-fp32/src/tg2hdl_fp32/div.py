@@ -1,10 +1,10 @@
 """Division, correctly rounded."""
 
-__all__ = ["Div", "FP32FDiv"]
+__all__ = ["Div"]
 
 from amaranth.hdl import Cat, Const, Mux
 
-from .core import Core, OfFP32
+from .core import Core
 from .normalizing import normalize_operand
 from .pipeline import Pipeline
 from .rounding import round_and_pack
@@ -155,7 +155,3 @@ class Div(Core):
             bias, first = self.format.bias, p.quotient[-1]
             p.below = (~p.power + Mux(first, Const(2 - bias), Const(3 - bias))).as_signed()
             p.lowered = (p.power + Mux(first, bias, bias - 1)).as_signed()
-
-
-class FP32FDiv(OfFP32, Div):
-    """:class:`Div` of FP32; combinational unless a profile is given."""

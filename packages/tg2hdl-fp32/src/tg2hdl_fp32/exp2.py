@@ -1,6 +1,6 @@
 """2 to the power of x."""
 
-__all__ = ["Exp2", "FP32Exp2"]
+__all__ = ["Exp2"]
 
 from fractions import Fraction
 from functools import cache
@@ -8,7 +8,6 @@ from functools import cache
 from amaranth.hdl import Cat, Const, Mux, signed
 
 from . import functions
-from .core import OfFP32
 from .elementary import evaluate, flushes
 from .format import BF16, FP16, FP32, Format
 from .pipeline import Pipeline
@@ -154,7 +153,3 @@ def _shift_right(p: Pipeline, steps: int) -> None:
             p.delay(lut_delay())
         if left:
             p.cut()
-
-
-class FP32Exp2(OfFP32, Exp2):
-    """:class:`Exp2` of FP32; combinational unless a profile is given."""

@@ -1,13 +1,12 @@
 """Fused multiply-add."""
 
-__all__ = ["FP32Fma", "Fma", "Fmsub", "Fnmadd", "Fnmsub"]
+__all__ = ["Fma", "Fmsub", "Fnmadd", "Fnmsub"]
 
 from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .carry_save import add_three
-from .core import OfFP32
 from .fused import FusedSum
 from .multiplier import multiply
 from .pipeline import Pipeline
@@ -177,7 +176,3 @@ class Fnmsub(Fma):
 
     operation = "fnmsub"
     negates = (True, False)
-
-
-class FP32Fma(OfFP32, Fma):
-    """``a * b + c`` of FP32 patterns; combinational unless a profile is given."""

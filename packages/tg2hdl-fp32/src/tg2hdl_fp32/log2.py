@@ -1,6 +1,6 @@
 """Logarithm to base 2."""
 
-__all__ = ["FP32Log2", "Log2"]
+__all__ = ["Log2"]
 
 from fractions import Fraction
 from functools import cache
@@ -9,7 +9,6 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
-from .core import OfFP32
 from .elementary import evaluate
 from .format import BF16, FP16, FP32, Format
 from .leading_product import low_bits, multiply_leading
@@ -163,7 +162,3 @@ def _leading_zeros(value: Any) -> Any:
     for k in range(width):
         count = Mux(value[k], width - 1 - k, count)
     return count[: (width - 1).bit_length()]
-
-
-class FP32Log2(OfFP32, Log2):
-    """:class:`Log2` of FP32; combinational unless a profile is given."""

@@ -1,11 +1,11 @@
 """Multiplication."""
 
-__all__ = ["FP32Mul", "Mul"]
+__all__ = ["Mul"]
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .classes import begin_class, end_class
-from .core import Core, OfFP32
+from .core import Core
 from .multiplier import multiply
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
@@ -189,7 +189,3 @@ class Mul(Core):
             keep = self.format.significand + 1 + (1 << k)
             value = p.wire(Mux(amount[k], value[1 << k :], value)[:keep])
         return value
-
-
-class FP32Mul(OfFP32, Mul):
-    """``a * b`` of FP32 patterns; combinational unless a profile is given."""

@@ -1,13 +1,12 @@
 """1 / x."""
 
-__all__ = ["FP32Reciprocal", "Reciprocal"]
+__all__ = ["Reciprocal"]
 
 from functools import cache
 
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
-from .core import OfFP32
 from .elementary import ElementaryCore, evaluate, falling_table, flushes
 from .format import Format
 from .pipeline import Pipeline
@@ -95,7 +94,3 @@ class Reciprocal(ElementaryCore):
             guard=p.value[guard],
             sticky=p.value[:guard].any(),
         )
-
-
-class FP32Reciprocal(OfFP32, Reciprocal):
-    """:class:`Reciprocal` of FP32; combinational unless a profile is given."""

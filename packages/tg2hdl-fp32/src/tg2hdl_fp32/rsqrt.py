@@ -1,13 +1,12 @@
 """1 / sqrt(x)."""
 
-__all__ = ["FP32Rsqrt", "Rsqrt"]
+__all__ = ["Rsqrt"]
 
 from functools import cache
 
 from amaranth.hdl import Cat, Const
 
 from . import functions
-from .core import OfFP32
 from .elementary import ElementaryCore, evaluate, falling_table
 from .format import Format
 from .normalizing import normalize_unpacked
@@ -68,7 +67,3 @@ class Rsqrt(ElementaryCore):
             guard=p.y[guard],
             sticky=p.y[:guard].any(),
         )
-
-
-class FP32Rsqrt(OfFP32, Rsqrt):
-    """:class:`Rsqrt` of FP32; combinational unless a profile is given."""

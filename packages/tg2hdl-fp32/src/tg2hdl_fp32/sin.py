@@ -1,6 +1,6 @@
 """Sine of radians, for operands of any size."""
 
-__all__ = ["Cos", "FP32Sin", "Sin", "SinCos"]
+__all__ = ["Cos", "Sin", "SinCos"]
 
 from contextlib import nullcontext
 from functools import cache
@@ -11,7 +11,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .carry_save import add_three, save_carries
-from .core import OfFP32
 from .elementary import limbs
 from .format import FP32, Format
 from .functions import two_over_pi
@@ -249,7 +248,3 @@ class SinCos(wiring.Component):
             m.submodules[name] = core
             m.d.comb += [core.a.eq(self.a), core.en.eq(self.en), getattr(self, name).eq(core.result)]
         return m
-
-
-class FP32Sin(OfFP32, Sin):
-    """:class:`Sin` of FP32; combinational unless a profile is given."""

@@ -1,12 +1,11 @@
 """Sine of turns."""
 
-__all__ = ["FP32SinTurns", "SinTurns"]
+__all__ = ["SinTurns"]
 
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux
 
-from .core import OfFP32
 from .format import Format
 from .pipeline import Pipeline
 from .quarter_wave import QuarterWave
@@ -88,7 +87,3 @@ class SinTurns(QuarterWave):
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
         """Return whether the operand passes unreduced, its significand and its exponent field."""
         return p.is_small, p.lifted, p.field
-
-
-class FP32SinTurns(OfFP32, SinTurns):
-    """:class:`SinTurns` of FP32; combinational unless a profile is given."""

@@ -1,12 +1,12 @@
 """Square root, correctly rounded."""
 
-__all__ = ["FP32Sqrt", "Sqrt"]
+__all__ = ["Sqrt"]
 
 from math import isqrt
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
-from .core import Core, OfFP32
+from .core import Core
 from .logic_table import select
 from .normalizing import normalize_unpacked
 from .pipeline import Pipeline
@@ -110,7 +110,3 @@ class Sqrt(Core):
         root, remainder = (select(top, values) for values in (roots, remainders))
         p.signs = ~root[:known]
         p.remainder = Cat(remainder, Const(0, known + 2))[: known + 2].as_signed()
-
-
-class FP32Sqrt(OfFP32, Sqrt):
-    """:class:`Sqrt` of FP32; combinational unless a profile is given."""

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tg2hdl_lower.compat import ArithmeticLowering, CompiledKernel, build_control, create_counters
     from tg2hdl_lower.component import Component
     from tg2hdl_lower.decisions import Alternative, Cost, Decision
-    from tg2hdl_lower.emit.arithmetic_lowering import ArithmeticLowering
-    from tg2hdl_lower.emit.compiled_kernel import CompiledKernel
-    from tg2hdl_lower.emit.control import build_control, create_counters
     from tg2hdl_lower.emit.core import KernelCore
     from tg2hdl_lower.families import family_named
     from tg2hdl_lower.follower import plan_follower
@@ -66,11 +64,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        ".compat": ("ArithmeticLowering", "CompiledKernel", "build_control", "create_counters"),
         ".component": ("Component",),
         ".decisions": ("Alternative", "Cost", "Decision"),
-        ".emit.arithmetic_lowering": ("ArithmeticLowering",),
-        ".emit.compiled_kernel": ("CompiledKernel",),
-        ".emit.control": ("build_control", "create_counters"),
         ".emit.core": ("KernelCore",),
         ".families": ("family_named",),
         ".follower": ("plan_follower",),

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tg2hdl_quant.compat import (
+        bits_to_float,
+        dequantize,
+        float_to_bits,
+        quantize_int8,
+        quantize_int16,
+    )
     from tg2hdl_quant.layers import Conv2D, Dense, Flatten, Layer, MaxPool2D, QuantizedLayer, ReLU
-    from tg2hdl_quant.patterns import bits_to_float, float_to_bits
     from tg2hdl_quant.post_training import QuantizedNetwork, quantize_network, run_float
-    from tg2hdl_quant.symmetric import dequantize, quantize_int8, quantize_int16, quantize_symmetric
+    from tg2hdl_quant.symmetric import quantize_symmetric
 
 __all__ = [
     "Conv2D",
@@ -37,9 +43,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        ".compat": ("bits_to_float", "dequantize", "float_to_bits", "quantize_int8", "quantize_int16"),
         ".layers": ("Conv2D", "Dense", "Flatten", "Layer", "MaxPool2D", "QuantizedLayer", "ReLU"),
-        ".patterns": ("bits_to_float", "float_to_bits"),
         ".post_training": ("QuantizedNetwork", "quantize_network", "run_float"),
-        ".symmetric": ("dequantize", "quantize_int8", "quantize_int16", "quantize_symmetric"),
+        ".symmetric": ("quantize_symmetric",),
     },
 )

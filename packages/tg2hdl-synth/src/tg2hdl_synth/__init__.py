@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tg2hdl_synth.compat import show_hardware, synthesis_stats
     from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
     from tg2hdl_synth.estimate import estimate_design
     from tg2hdl_synth.families.answers import Estimate
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from tg2hdl_synth.flow import synthesize
     from tg2hdl_synth.parts import PARTS, part_named
     from tg2hdl_synth.result import CriticalStep, SynthesisResult
-    from tg2hdl_synth.schematic import show_hardware
-    from tg2hdl_synth.stats import synthesis_stats
 
 __all__ = [
     "PARTS",
@@ -38,6 +37,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        ".compat": ("show_hardware", "synthesis_stats"),
         ".errors": ("DesignTooLargeError", "SynthesisError"),
         ".estimate": ("estimate_design",),
         ".families.answers": ("Estimate",),
@@ -45,7 +45,5 @@ __getattr__, __dir__ = lazy_names(
         ".flow": ("synthesize",),
         ".parts": ("PARTS", "part_named"),
         ".result": ("CriticalStep", "SynthesisResult"),
-        ".schematic": ("show_hardware",),
-        ".stats": ("synthesis_stats",),
     },
 )

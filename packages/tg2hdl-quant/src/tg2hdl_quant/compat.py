@@ -1,4 +1,4 @@
-"""IEEE-754 binary32 values and their bit patterns."""
+"""The functions of the reference: arrays with one scale, and binary32 values as bit patterns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir import InputError
+from tg2hdl_quant.symmetric import dequantize, quantize_int8, quantize_int16
 
-__all__ = ["bits_to_float", "float_to_bits"]
+__all__ = ["bits_to_float", "dequantize", "float_to_bits", "quantize_int8", "quantize_int16"]
 
 
 def float_to_bits(arr: npt.ArrayLike) -> npt.NDArray[np.uint32]:

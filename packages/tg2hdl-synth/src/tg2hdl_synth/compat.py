@@ -1,4 +1,4 @@
-"""Size and speed of one kernel as a dictionary."""
+"""The functions of the reference: size and speed of one kernel as a dictionary, and its schematic."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tg2hdl_ir import InputError, KernelIR, TargetDef, ToolMissingError
 from tg2hdl_lower.plan.operations import SharedUnitOp, UnitOp
 from tg2hdl_synth.flow import synthesize
 from tg2hdl_synth.parts import part_named
+from tg2hdl_synth.schematic import show_hardware
 
-__all__ = ["synthesis_stats"]
+__all__ = ["show_hardware", "synthesis_stats"]
 
 
 def synthesis_stats(kernel: Any, device: str = "45k", package: str = "CABGA381") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A kernel with memories of its own."""
+"""The names of the reference: a kernel with memories of its own, and the parts of its hardware."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from amaranth import Module
 
 from tg2hdl_ir import KernelIR
 from tg2hdl_lower.component import Component
+from tg2hdl_lower.emit.arithmetic_lowering import ArithmeticLowering
 from tg2hdl_lower.emit.connect_memory import HostAccess, connect_memory
+from tg2hdl_lower.emit.control import build_control, create_counters
 from tg2hdl_lower.emit.core import KernelCore
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.choose import plan_memory
@@ -16,7 +18,7 @@ from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.planner import plan_kernel
 from tg2hdl_lower.sharing.connect import connect_shared
 
-__all__ = ["CompiledKernel"]
+__all__ = ["ArithmeticLowering", "CompiledKernel", "build_control", "create_counters"]
 
 
 class CompiledKernel(Component):

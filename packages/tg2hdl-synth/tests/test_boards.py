@@ -35,6 +35,7 @@ from amaranth_boards.resources import UARTResource
 
 from tg2hdl_synth.boards import bitstream
 from tg2hdl_synth.boards.board_names import board_named
+from tg2hdl_synth.boards.links import address_of
 from tg2hdl_synth.boards.loopback import LoopbackDesign, build_loopback
 from tg2hdl_synth.boards.usage import limiting_part, split_clocks, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
@@ -42,6 +43,8 @@ from tg2hdl_synth.fits import Fit
 from tg2hdl_top import CompileOptions, SdramModel, compile_program
 from tg2hdl_top.ports import LinkSettings, link_kinds, links_of
 from tg2hdl_top.ports.uart import UartPort
+from tg2hdl_top.ports.udp import UdpPort
+from tg2hdl_top.ports.udp_endpoint import ETHERNET_PINS
 from tg2hdl_top.ports.usb import UsbPort
 from tg2hdl_top.testing import I8, buffer, gemv, layer
 
@@ -374,6 +377,70 @@ def test_a_link_has_its_clock_and_its_pins(board, family, source, plls, tmp_path
     pin = {"ulx3s-12f": "D15", "orangecrab-25f": "N1"}[board]
     assert re.search(rf'LOCATE COMP "usb_0__d_p__io" SITE "{pin}"', plan.files["top.lpf"])
     assert plan.files["top.il"].count(r"cell \EHXPLLL") == plls
+
+
+class EthernetEcho(wiring.Component):
+    eth: In(ETHERNET_PINS)
+
+    def elaborate(self, platform):
+        m = Module()
+        with m.If(self.eth.rx_ce & self.eth.tx_ce):
+            m.d.sync += [self.eth.txd.eq(self.eth.rxd ^ self.eth.ip[:8]), self.eth.tx_en.eq(self.eth.rx_dv)]
+        return m
+
+
+@pytest.mark.parametrize(
+    ("board", "sites"),
+    [
+        (
+            "ecpix5-45f",
+            {"rx_clk": "E11", "rx_ctrl": "A11", "rx_data[3]": "A9", "tx_clk": "A12", "mdc": "C11"},
+        ),
+        (
+            "amaranth_boards.colorlight_5a75b_r7_0:Colorlight_5A75B_R70Platform",
+            {"rx_clk": "M1", "rx_ctl": "N6", "rx_data[3]": "M6", "tx_clk": "M2", "mdio": "T2", "rst": "P5"},
+        ),
+    ],
+)
+def test_a_design_behind_ethernet_is_at_the_pins_of_a_phy(board, sites, tmp_path):
+    """Registers at double data rate in the pads, and the clock of the PHY as a constraint."""
+    platform = resolve(board_named(board).platform)()
+    with bitstream.tool_environment("ecp5", tmp_path):
+        settings = pll_settings("ecp5", platform.default_clk_frequency / 1e6, 60.0)
+        chosen = LinkSettings(ip=0xC0A80132)
+        top = bitstream._OnBoard(EthernetEcho(), tools_of("ecp5"), settings, UdpPort, chosen)
+        files = platform.prepare(top, name="top").files
+    found = dict(re.findall(r'LOCATE COMP "eth_rgmii_0__([^"]+)" SITE "(\w+)"', files["top.lpf"]))
+    assert {name.replace("__io", ""): site for name, site in found.items()}.items() >= sites.items()
+    assert len(found) == 15
+    assert re.search(r'FREQUENCY PORT "eth_rgmii_0__rx_clk__io" 25000000', files["top.lpf"])
+    assert [files["top.il"].count(f"cell \\{kind} ") for kind in ("IDDRX1F", "ODDRX1F")] == [5, 6]
+
+
+def test_the_boards_with_ethernet():
+    with_udp = [board.name for board in BOARDS if "udp" in links_of(resolve(board.platform)())]
+    assert with_udp == ["ecpix5-45f", "ecpix5-85f"]
+
+
+@pytest.mark.parametrize(
+    ("ip", "link", "expected"),
+    [
+        (None, "udp", 0xC0A80132),
+        ("10.0.0.7", "udp", 0x0A000007),
+        (None, "uart", 0),
+        ("10.0.0.7", "uart", "the link 'uart' has no IP address"),
+        ("10.0.0", "udp", "'10.0.0' is not the IPv4 address of a device"),
+        ("224.0.0.1", "udp", "'224.0.0.1' is not the IPv4 address of a device"),
+        ("255.255.255.255", "udp", "'255.255.255.255' is not the IPv4 address of a device"),
+    ],
+)
+def test_the_address_of_a_design(ip, link, expected):
+    if isinstance(expected, int):
+        assert address_of(ip, link) == expected
+        return
+    with pytest.raises(InputError) as caught:
+        address_of(ip, link)
+    assert caught.value.message == expected
 
 
 def test_the_boards_with_usb():

@@ -135,6 +135,12 @@ def test_another_link_is_refused_with_those_that_there_are(model, options, messa
     assert hint in error.hint
 
 
+def test_an_address_is_that_of_a_board(model):
+    result = built(model, "--link", "udp", "--ip", "10.0.0.7")
+    assert result.exit_code == 2
+    assert "--ip goes with --board" in result.output
+
+
 def test_a_link_and_a_port_are_one_too_many(model):
     result = built(model, "--link", "spi", "--port", "uart")
     assert result.exit_code == 2

@@ -158,6 +158,7 @@ class Accelerator(CompiledModel):
         board: str | None = None,
         clock: float | None = None,
         baud: int | None = None,
+        ip: str | None = None,
         vectors: int = 8,
         progress: Callable[[str], None] = lambda message: None,
     ) -> Path:
@@ -177,6 +178,8 @@ class Accelerator(CompiledModel):
             MHz of the board's PLL; the design's maximum when absent.
         baud : int, optional
             Bits per second of the board's serial line; the fastest usual one of its bridge when absent.
+        ip : str, optional
+            IPv4 address of a design with the host port ``udp`` on a board; 192.168.1.50 when absent.
         vectors : int
             Random inputs for `tg2hdl selftest`.
         progress : callable, optional
@@ -203,7 +206,7 @@ class Accelerator(CompiledModel):
             from tg2hdl_synth.boards.bitstream import build_bitstream
 
             made = build_bitstream(
-                self.design, board, Path(folder), clock=clock, baud=baud, progress=progress
+                self.design, board, Path(folder), clock=clock, baud=baud, ip=ip, progress=progress
             )
             facts = {
                 "board": board,
@@ -212,7 +215,7 @@ class Accelerator(CompiledModel):
                 "fmax_mhz": made.fmax,
                 "fmax_limit": made.limit,
             }
-            facts |= {"link": made.link, "baud": made.baud}
+            facts |= {"link": made.link, "baud": made.baud} | ({"ip": made.ip} if made.ip else {})
             facts |= {"utilization": made.utilization, "by_part": made.by_part}
         write_device_folder(self, Path(folder), vectors=vectors, **facts)
         return Path(folder)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tg2hdl_ir import BoardDef, InputError, TargetDef, resolve
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_synth.boards.board_names import board_named
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
-from tg2hdl_synth.boards.links import link_of_design
+from tg2hdl_synth.boards.links import address_of, link_of_design
 from tg2hdl_synth.boards.memory_pins import check_memory, connect_memory
 from tg2hdl_synth.boards.pll import add_clock, add_domains, pll_settings
 from tg2hdl_synth.boards.usage import BoardComponent, limiting_part, split_clocks, usage_by_part
@@ -81,6 +82,8 @@ class Bitstream:
         Name of the host port that is at the pins.
     link_clocks : dict of str to (float, float)
         MHz that the other clock domains have and those that they reach, by the net of the clock.
+    ip : str
+        IPv4 address of the design; empty for a link without one.
     """
 
     path: Path
@@ -94,6 +97,7 @@ class Bitstream:
     limit: str = ""
     link: str = "uart"
     link_clocks: dict[str, tuple[float, float]] = field(default_factory=dict)
+    ip: str = ""
 
 
 def baud_for(clock: float, wanted: int | None = None, fastest: int = _FASTEST) -> tuple[int, int]:
@@ -179,6 +183,7 @@ def build_bitstream(
     *,
     clock: float | None = None,
     baud: int | None = None,
+    ip: str | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Bitstream:
     """Build a bitstream; the clock is that which the design reaches, unless it is given.
@@ -195,6 +200,8 @@ def build_bitstream(
         MHz; missing it is an error then.
     baud : int, optional
         Bits per second of the serial line, at most an eighth of the clock; clocks that it does not divide are left out.
+    ip : str, optional
+        IPv4 address of a design with the link ``udp``; 192.168.1.50 when absent.
     progress : callable, optional
         Called with a message before each slow step.
 
@@ -214,6 +221,7 @@ def build_bitstream(
     has_rate = link_class(link).has_rate
     if baud and not has_rate:
         raise InputError("only a serial line has a baud rate", hint="leave out the baud rate")
+    address = address_of(ip, link)
     streams = isinstance(design, Design) and design.streams_weights
     if isinstance(design, Design):
         clock = _clock(design, chosen, clock)
@@ -236,7 +244,7 @@ def build_bitstream(
                 break
         progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")
         work = folder / "synthesis" / f"run{run}"
-        result = _run(design, chosen, platform, part, settings, (link, baud), work)
+        result = _run(design, chosen, platform, part, settings, (link, baud, address), work)
         late = [
             f"{has:.1f} MHz of {needs:.1f} MHz" for needs, has in result.link_clocks.values() if has < needs
         ]
@@ -313,7 +321,7 @@ def _run(
     platform: Any,
     part: TargetDef,
     settings: PllSettings,
-    link: tuple[str, int | None],
+    link: tuple[str, int | None, int],
     work: Path,
 ) -> Bitstream:
     tools = tools_of(part.family)
@@ -321,7 +329,7 @@ def _run(
     options |= {name: f"{text} {options.get(name, '')}".strip() for name, text in _OPTIONS.items()}
     if isinstance(design, Design) and design.streams_weights:
         options["script_after_synth"] = tools.registers_in_pads
-    kind, wanted = link
+    kind, wanted, address = link
     port = link_class(kind)
     baud, divisor = baud_for(settings.frequency, wanted, board.baud) if port.has_rate else (0, 0)
     shutil.rmtree(work, ignore_errors=True)
@@ -332,7 +340,7 @@ def _run(
                 tools,
                 settings,
                 port,
-                LinkSettings(divisor),
+                LinkSettings(divisor, address),
             ),
             name="top",
             **options,
@@ -369,7 +377,7 @@ def _run(
                 found.folder, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json")
             )
     report = json.loads((work / "top.report.json").read_text())
-    others = split_clocks(report) if port.clocks else {}
+    others = split_clocks(report) if not port.has_rate else {}
     placed = json.loads((work / "top.pnr.json").read_text())
     return Bitstream(
         work / f"top.{tools.suffix}",
@@ -383,6 +391,7 @@ def _run(
         limiting_part(report, placed, design),
         kind,
         others,
+        str(IPv4Address(address)) if address else "",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from typing import Any
 
 from tg2hdl_ir import BoardDef, InputError, resolve
@@ -9,7 +10,9 @@ from tg2hdl_synth.boards.usage import BoardComponent
 from tg2hdl_top import Design
 from tg2hdl_top.ports import link_class, link_kinds, links_of
 
-__all__ = ["check_link", "link_of_design", "usual_link"]
+__all__ = ["address_of", "check_link", "link_of_design", "usual_link"]
+
+_USUAL_IP = "192.168.1.50"
 
 
 def usual_link(board: BoardDef) -> str:
@@ -45,6 +48,35 @@ def check_link(kind: str, board: BoardDef, platform: Any) -> None:
             f"{board.name} has no pins for the link {kind!r}",
             hint=f"choose one that it has: {has}" if has else "choose another board",
         )
+
+
+def address_of(ip: str | None, kind: str) -> int:
+    """The number of the IPv4 address of a link, 0 for one that has none.
+
+    Parameters
+    ----------
+    ip : str or None
+        Such as 192.168.1.50, which is the usual one.
+    kind : str
+        Name of the link.
+
+    Raises
+    ------
+    InputError
+        For text that is not the address of a device, or a link that has none.
+    """
+    has_address = link_class(kind).has_address
+    if ip is None:
+        return int(IPv4Address(_USUAL_IP)) * has_address
+    if not has_address:
+        raise InputError(f"the link {kind!r} has no IP address", hint="leave it out, or choose the link udp")
+    try:
+        found = IPv4Address(ip)
+    except ValueError:
+        found = IPv4Address(0)
+    if found.is_multicast or found.is_unspecified or found.is_loopback or found.is_reserved:
+        raise InputError(f"{ip!r} is not the IPv4 address of a device", hint="give e.g. 192.168.1.50")
+    return int(found)
 
 
 def link_of_design(design: Design | BoardComponent, board: BoardDef, platform: Any) -> str:

@@ -24,9 +24,12 @@ class LinkSettings:
     ----------
     divisor : int
         Clock cycles of a bit, for a link with a rate.
+    ip : int
+        IPv4 address, for a link with one.
     """
 
     divisor: int = 0
+    ip: int = 0
 
 
 class PacketPort(HostPort):
@@ -38,12 +41,15 @@ class PacketPort(HostPort):
         Whether the link has a rate (baud) that divides the clock of the design.
     clocks : mapping of str to float
         Clock domains besides ``sync`` that a board makes for the link, and their MHz.
+    has_address : bool
+        Whether the design has an IP address.
     """
 
     by_element = True
     needs_identity = True
     has_rate = False
     clocks: Mapping[str, float] = MappingProxyType({})
+    has_address = False
 
     @classmethod
     def has_pins(cls, platform: Any) -> bool:

@@ -14,8 +14,9 @@ from tg2hdl_ir import SimulationError
 from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.packet_bridge import PacketBridge
 from tg2hdl_top.ports.packet_driver import PacketDriver
-from tg2hdl_top.ports.packet_port import PacketPort
+from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort
 from tg2hdl_top.ports.packets import END
+from tg2hdl_top.ports.rgmii import connect_rgmii
 from tg2hdl_top.ports.udp_endpoint import ETHERNET_PINS, IP, PAYLOAD, UdpEndpoint
 from tg2hdl_top.ports.udp_requests import ETHERNET, HEADERS, UDP_PORT
 
@@ -38,9 +39,25 @@ class UdpPort(PacketPort):
     """
 
     hold_bits = 28
+    has_address = True
 
     def __init__(self, serves: HostShape) -> None:
         super().__init__(serves, wiring.Signature({"eth": Out(ETHERNET_PINS)}))
+
+    @classmethod
+    def has_pins(cls, platform: Any) -> bool:
+        """Whether the board has a gigabit PHY at an ECP5, whose pins it drives at double data rate."""
+        if ("eth_rgmii", 0) not in platform.resources or not str(getattr(platform, "device", "")).startswith(
+            "LFE5"
+        ):
+            return False
+        return {"mdc", "mdio"} <= {pad.name for pad in platform.lookup("eth_rgmii", 0).ios}
+
+    @classmethod
+    def connect_pins(cls, m: Module, platform: Any, top: Any, settings: LinkSettings) -> None:
+        """Connect the PHY, at 100 Mbit/s."""
+        connect_rgmii(m, platform, top.eth)
+        m.d.comb += top.eth.ip.eq(settings.ip)
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""

@@ -53,6 +53,9 @@ Examples:
     help="Serial line of the board, e.g. 3000000.  [default: the fastest of its bridge]",
 )
 @with_link
+@click.option(
+    "--ip", metavar="ADDRESS", help="IPv4 address on the board with --link udp.  [default: 192.168.1.50]"
+)
 @with_json
 def build(
     output: str | None,
@@ -61,6 +64,7 @@ def build(
     clock: float | None,
     baud: int | None,
     link: str | None,
+    ip: str | None,
     json_file: str | None,
     **model_options: Any,
 ) -> None:
@@ -78,6 +82,8 @@ def build(
         from tg2hdl_synth.boards.bitstream import check_board
 
         chosen = check_board(board)
+    elif ip is not None:
+        raise click.UsageError("--ip goes with --board")
     if link is not None and model_options["ports"]:
         raise click.UsageError("--link names the host port: leave out --port")
     if not model_options["ports"]:
@@ -95,7 +101,9 @@ def build(
     say_float(console, accelerator)
     folder = output_folder(output, file.label)
     with stage(progress, f"building for {board}" if board else "writing the folder") as report:
-        accelerator.build(folder, board=board, clock=clock, baud=baud, vectors=vectors, progress=report)
+        accelerator.build(
+            folder, board=board, clock=clock, baud=baud, ip=ip, vectors=vectors, progress=report
+        )
     facts = json.loads((folder / "device.json").read_text())
     if board:
         microseconds = accelerator.predicted_cycles / facts["clock_mhz"]
@@ -111,7 +119,7 @@ def build(
     console.print(
         f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}", highlight=False
     )
-    console.print(_next_step(folder, board), highlight=False, soft_wrap=True)
+    console.print(_next_step(folder, board, facts), highlight=False, soft_wrap=True)
     kept = ("board", "clock_mhz", "fmax_mhz", "fmax_limit", "baud", "utilization", "by_part", "id")
     figures = {name: facts[name] for name in kept if name in facts}
     write_json(
@@ -123,10 +131,11 @@ def _link(facts: dict[str, Any]) -> str:
     return f"serial line {facts['baud']:,} baud" if facts["baud"] else f"link {facts['link']}"
 
 
-def _next_step(folder: Path, board: str | None) -> str:
+def _next_step(folder: Path, board: str | None, facts: dict[str, Any]) -> str:
     if board is None:
         return f'next: tg2hdl selftest simulate:{folder}, or tg2hdl.connect("simulate:{folder}") in Python'
-    return f"next: tg2hdl program {folder}, then tg2hdl selftest /dev/ttyUSB0 {folder}"
+    device = f"udp:{facts['ip']}" if "ip" in facts else "/dev/ttyUSB0"
+    return f"next: tg2hdl program {folder}, then tg2hdl selftest {device} {folder}"
 
 
 def _usage_table(by_part: dict[str, dict[str, int]]) -> Table:

@@ -98,6 +98,7 @@ def test_where_nothing_listens_it_is_an_error_that_names_the_stage():
         with pytest.raises(LinkError, match="no answer, 2 times") as caught:
             Device(UdpTransport(url), timeout=0.02, attempts=2)
     assert caught.value.stage == "link"
+    assert caught.value.hint.startswith("ping its address")
 
 
 class Network:

@@ -1,5 +1,6 @@
 """``--link``: host ports that carry packets, as far as a board has their pins."""
 
+import json
 import random
 
 import numpy as np
@@ -133,6 +134,30 @@ def test_another_link_is_refused_with_those_that_there_are(model, options, messa
     assert isinstance(error, InputError), error
     assert error.message == message
     assert hint in error.hint
+
+
+def test_a_build_says_the_address_of_the_board(model, tmp_path, monkeypatch):
+    bitstream = pytest.importorskip("tg2hdl_synth.boards.bitstream")
+
+    def made(design, board, folder, ip, **options):
+        folder.mkdir()
+        (folder / "x.bit").write_bytes(b"")
+        cells = {"port udp": dict.fromkeys(("LUT", "FF", "DSP", "RAM"), 1)}
+        return bitstream.Bitstream(
+            folder / "x.bit", board, 60.0, 61.0, 0, 0, {}, cells, link="udp", ip=ip or "192.168.1.50"
+        )
+
+    monkeypatch.setattr(bitstream, "build_bitstream", made)
+    monkeypatch.setattr(bitstream, "check_tools", lambda family: None)
+    result = built(
+        *(model, "--board", "ecpix5-45f", "--link", "udp", "--ip", "10.0.0.7", "--vectors", "1"),
+        *("-o", str(tmp_path / "out")),
+    )
+    assert result.exit_code == 0, result.output
+    assert "us per result, link udp" in " ".join(result.output.split())
+    assert "then tg2hdl selftest udp:10.0.0.7" in result.output
+    facts = json.loads((tmp_path / "out" / "device.json").read_text())
+    assert (facts["link"], facts["ip"]) == ("udp", "10.0.0.7")
 
 
 def test_an_address_is_that_of_a_board(model):

@@ -63,6 +63,9 @@ class Fault(Exception):
                 stage=self.stage,
                 hint="another program may use the device; else reset it and connect again",
             )
+        if name.startswith("udp:"):
+            hint = "ping its address, check the network and its power, and end other programs that use the design"
+            return LinkError(f"{name}: {self.what}, {attempts} times", stage=self.stage, hint=hint)
         return LinkError(
             f"{name}: {self.what}, {attempts} times",
             stage=self.stage,

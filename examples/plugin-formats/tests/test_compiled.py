@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from posit_operands import corners, pairs
-from tg2hdl_formats import POSIT16, PositAdd, golden, plugin
-from tg2hdl_formats.exact import posit_result, posit_value, round_to_posit
+from tg2hdl_formats import BLOCK, E2M1, INT8, POSIT16, MXScale, PositAdd, golden, mx_golden, plugin, to_words
+from tg2hdl_formats.exact import dot_value, posit_result, posit_value, round_to_posit
 from tg2hdl_formats.tensors import (
+    mx_dot,
     posit_from_float,
     posit_mul,
     posit_sub,
@@ -19,6 +20,8 @@ from tg2hdl_formats.tensors import (
 )
 
 import tg2hdl
+from tg2hdl_fp32 import FP32
+from tg2hdl_fp32.testing import check_unit as check_core
 from tg2hdl_ir import DType, UnsupportedError, registry
 from tg2hdl_ir.testing.conformance import check_op, check_unit
 from tg2hdl_sim.testing.units import simulate_unit
@@ -70,7 +73,9 @@ def test_units_have_the_latencies_of_their_cores():
     assert {u.name: u.latency for u in UNITS} == {u.name: u.factory().latency for u in UNITS}
 
 
-@pytest.mark.parametrize("unit", [u for u in UNITS if u.name.startswith("posit16")], ids=lambda u: u.name)
+@pytest.mark.parametrize(
+    "unit", [u for u in UNITS if u.name.startswith(("posit16", "mx"))], ids=lambda u: u.name
+)
 def test_units_give_the_golden_bits(unit):
     with registered():
         check_op(registry().op(unit.op), unit.operands, unit.result, count=20)
@@ -94,6 +99,46 @@ def test_a_program_computes_with_posits():
         a, b, c = (round_to_posit(Fraction(float(v)), 16) for v in inputs)
         pattern = posit_result("sub", 16, posit_result("mul", 16, a, b), c)
         assert number == float(posit_value(pattern, 16))
+
+
+def test_a_program_multiplies_microscaling_matrices():
+    element, rng = E2M1, np.random.default_rng(0)
+    a, b = (rng.integers(0, 1 << element.width, (n, BLOCK)) for n in (2, 3))
+    a_scale, b_scale = np.array([120, 3], np.uint8), np.array([130, 255, 125], np.uint8)
+    inputs = (to_words(a, element), to_words(b, element), a_scale, b_scale)
+
+    def model(a, b, a_scale, b_scale):
+        return mx_dot(a.unsqueeze(1), b, a_scale.unsqueeze(1), b_scale, element=element.name)
+
+    with registered():
+        accelerator = tg2hdl.compile(model, *inputs)
+        result = accelerator.simulate(*inputs)
+    assert result.cycles.compute == accelerator.predicted_cycles
+    for row, column in np.ndindex(2, 3):
+        scales = int(a_scale[row]), int(b_scale[column])
+        exact = dot_value(element.name, a[row].tolist(), b[column].tolist(), *scales)
+        found = result.output[row, column]
+        assert np.isnan(found) if exact == "nan" else found == FP32.decode(FP32.encode(exact))
+
+
+def test_words_of_every_size_are_scaled_exactly():
+    rng = np.random.default_rng(1)
+    total = rng.integers(-(2**31), 2**31, 300) >> rng.integers(0, 31, 300)
+    scales = rng.integers(0, 256, (2, 300)).astype(np.uint8)
+    total[:2], scales[:, :2] = -(2**31), [[254, 60], [254, 60]]
+    types = (DType.INT32, DType.UINT8, DType.UINT8)
+    columns = (total.astype(np.int64) & 0xFFFFFFFF, *scales.astype(np.int64))
+    exact = [scaled(*map(int, row)) for row in zip(*columns, strict=True)]
+    golden_bits = mx_golden.scale_int8((total.astype(np.int32), *scales), types, DType.FP32).view(np.uint32)
+    assert golden_bits.tolist() == exact
+    result = check_core(MXScale(INT8, stages=2), "scale", FP32, operands=columns, expected=scaled)
+    assert result, result.examples
+
+
+def scaled(a, b, c):
+    if 255 in (b, c):
+        return FP32.nan
+    return FP32.encode(Fraction(a - 2**32 if a >> 31 else a) * Fraction(2) ** (b + c - 254 - 12))
 
 
 def test_the_readme_runs(capsys):

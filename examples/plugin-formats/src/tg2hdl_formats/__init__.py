@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
-    "mx_cores": ("MXDot", "MXFromFloat"),
+    "mx_cores": ("MXDot", "MXFromFloat", "MXScale", "MXWordDot"),
     "mx_elements": (
         "BLOCK",
         "E2M1",
@@ -21,6 +21,7 @@ _MODULES = {
         "element_values",
         "from_blocks",
         "to_blocks",
+        "to_words",
     ),
     "posit": ("POSIT8", "POSIT16", "POSIT32", "Posit"),
     "posit_cores": (

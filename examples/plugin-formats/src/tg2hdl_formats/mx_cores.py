@@ -21,52 +21,24 @@ from tg2hdl_fp32 import (
     shift_right_sticky,
 )
 
-from .mx_elements import BLOCK, E4M3, NAN_SCALE, Element
+from .mx_elements import BLOCK, E2M1, E4M3, INT8, NAN_SCALE, Element
 
-__all__ = ["MXDot", "MXFromFloat"]
+__all__ = ["MXDot", "MXFromFloat", "MXScale", "MXWordDot"]
 
 
-class MXDot(FusedSum):
-    """Dot product of two blocks: the exact sum of 32 products times both scales, rounded to FP32 once.
+class _BlockSum(FusedSum):
+    """An exact integer ``p.sum``, and that times two scales, rounded to FP32 once; see `MXDot` for the parameters."""
 
-    With fewer lanes a block comes in parts, in consecutive enabled cycles; `first` begins a sum, and each result is
-    the sum so far with the scales of its own cycle. A sum of zero is +0.
-
-    Parameters
-    ----------
-    format : Element
-        Of both blocks.
-    lanes : int
-        Elements in a cycle, a divisor of 32.
-    profile, stages, target, domain
-        As in `tg2hdl_fp32.Core`.
-
-    Members
-    -------
-    a, b : In(lanes * element.width)
-        Elements, the first in the lowest bits.
-    a_scale, b_scale : In(8)
-    first : In(1)
-        Only with less than 32 lanes.
-    """
-
-    operation = "mx_dot"
+    lanes: int
     format_type = Element
     accuracy = "the exact sum, correctly rounded"
 
-    def __init__(self, format: Element = E4M3, lanes: int = BLOCK, **parameters: Any) -> None:
-        if not isinstance(lanes, int) or lanes < 1 or BLOCK % lanes:
-            raise FloatParameterError(f"a block has no parts of {lanes!r} elements; use a divisor of {BLOCK}")
+    def __init__(self, format: Element = E4M3, **parameters: Any) -> None:
         if extra := parameters.keys() - {"profile", "stages", "target", "domain"}:
-            raise FloatParameterError(f"MXDot has no {', '.join(sorted(extra))}; leave it out")
-        self.lanes = lanes
-        self.operands = ("a", "b", "a_scale", "b_scale", *(["first"] if lanes < BLOCK else []))
+            raise FloatParameterError(
+                f"{type(self).__name__} has no {', '.join(sorted(extra))}; leave it out"
+            )
         super().__init__(format, **parameters)
-
-    def operand_shapes(self) -> tuple[Shape | Format, ...]:
-        """Blocks or parts of them, and scales."""
-        part = unsigned(self.lanes * self.format.width)
-        return (part, part, unsigned(8), unsigned(8), unsigned(1))[: len(self.operands)]
 
     def result_shape(self) -> Format:
         """FP32."""
@@ -83,51 +55,22 @@ class MXDot(FusedSum):
     @property
     def sum_bits(self) -> int:
         """Bits of the sum; zeros below it, so that what is shifted out is below the bits that round."""
-        return max(self._exact_bits, FP32.significand + 2)
+        return max(self.exact_bits, FP32.significand + 2)
 
     @property
-    def _exact_bits(self) -> int:
+    def exact_bits(self) -> int:
+        """Bits of the sum as an integer, without its sign."""
         return self.product_bits + (BLOCK - 1).bit_length()
 
-    def datapath(self, p: Pipeline) -> None:
-        """Multiply, place, add, accumulate, scale, round."""
-        start = p.mark()
-        width = self._exact_bits + 1
+    def add_products(self, p: Pipeline) -> None:
+        """Set ``p.sum``, in units of the product of two lowest bits, and cut."""
+        width = self.exact_bits + 1
         (self._float_products if self.format.exponent else self._integer_products)(p, width)
-        with p.beside(start):
-            self._specials(p)
         names = [*(f"term{k}" for k in range(self.lanes)), "corrections"]
         terms = compress(p, names, width)
         p.sum = (p[terms[0]] + p[terms[1]])[:width]
         p.delay(add_delay(width))
         p.cut()
-        if self.lanes < BLOCK:
-            held = p.adopt(Signal(width, name="sum_so_far"))
-            total = p.wire((p.sum + Mux(p.first, 0, held))[:width])
-            p.state(held, total)
-            p.sum = total
-            p.nan_element = self._gather(p, "nan", p.nan_element)
-            p.plus, p.minus = self._gather(p, "plus", p.plus), self._gather(p, "minus", p.minus)
-            p.delay(add_delay(width))
-            p.cut()
-        self.make_positive(p, "sum", width)
-        p.nan, p.inf = p.nan_element | p.nan_scale | p.plus & p.minus, p.plus | p.minus
-        p.sign = Mux(p.inf, p.minus, p.negative)
-        p.subtract, p.invalid = Const(1, 1), Const(0, 1)
-        pad = self.sum_bits - self._exact_bits
-        p.total = Cat(Const(0, pad), p.total)
-        # The biased exponent of the top bit, less one.
-        top = self.sum_bits - 1 + 2 * self.format.unit - pad - 2 * 127 + FP32.bias - 1
-        p.top = (p.scales + top).as_signed()
-        p.delay(add_delay(10))
-        p.cut()
-        self._lower(p)
-        p.top_exponent = p.top[:-1]
-        self.mark_digits(p)
-        p.delay(lut_delay(2))
-        p.cut()
-        p.marker = self.marker(p, self.sum_bits)
-        self.round_sum(p)
 
     def _pairs(self, p: Pipeline) -> list[tuple[Value, Value]]:
         n = self.format.width
@@ -168,6 +111,101 @@ class MXDot(FusedSum):
         p.delay(lut_delay(self.lanes.bit_length()))
         p.cut()
 
+    def scale(self, p: Pipeline) -> None:
+        """Set the result; reads ``sum``, ``scales``, ``nan_scale``, ``nan_element``, ``plus`` and ``minus``."""
+        width = self.exact_bits + 1
+        self.make_positive(p, "sum", width)
+        p.nan, p.inf = p.nan_element | p.nan_scale | p.plus & p.minus, p.plus | p.minus
+        p.sign = Mux(p.inf, p.minus, p.negative)
+        p.subtract, p.invalid = Const(1, 1), Const(0, 1)
+        pad = self.sum_bits - self.exact_bits
+        p.total = Cat(Const(0, pad), p.total)
+        # The biased exponent of the top bit, less one.
+        top = self.sum_bits - 1 + 2 * self.format.unit - pad - 2 * 127 + FP32.bias - 1
+        p.top = (p.scales + top).as_signed()
+        p.delay(add_delay(10))
+        p.cut()
+        self._lower(p)
+        p.top_exponent = p.top[:-1]
+        self.mark_digits(p)
+        p.delay(lut_delay(2))
+        p.cut()
+        p.marker = self.marker(p, self.sum_bits)
+        self.round_sum(p)
+
+    def _lower(self, p: Pipeline) -> None:
+        """Shift a sum whose top bit is below the smallest exponent right."""
+        levels = self.sum_bits.bit_length()
+        below, deep = p.wire((-p.top).as_unsigned()), p.wire(p.top[-1])
+        far = below[levels:].any() if len(below) > levels else Const(0)
+        p.lower = Cat((bit | far) & deep for bit in below[:levels])
+        p.top = Mux(deep, 0, p.top).as_signed()
+        p.fallen = Const(0, 1)
+        p.delay(add_delay(len(p.top)) + lut_delay())
+        p.cut()
+        for low in reversed(range(0, levels, 2)):
+            amount = p.lower[low : low + 2]
+            p.total, p.fallen = shift_right_sticky(p, p.total, amount, unit=1 << low, sticky=p.fallen)
+            p.delay(lut_delay(3))
+            p.cut()
+        p.total = Cat(p.total[0] | p.fallen, p.total[1:])
+
+
+class MXDot(_BlockSum):
+    """Dot product of two blocks: the exact sum of 32 products times both scales, rounded to FP32 once.
+
+    With fewer lanes a block comes in parts, in consecutive enabled cycles; `first` begins a sum, and each result is
+    the sum so far with the scales of its own cycle. A sum of zero is +0.
+
+    Parameters
+    ----------
+    format : Element
+        Of both blocks.
+    lanes : int
+        Elements in a cycle, a divisor of 32.
+    profile, stages, target, domain
+        As in `tg2hdl_fp32.Core`.
+
+    Members
+    -------
+    a, b : In(lanes * element.width)
+        Elements, the first in the lowest bits.
+    a_scale, b_scale : In(8)
+    first : In(1)
+        Only with less than 32 lanes.
+    """
+
+    operation = "mx_dot"
+
+    def __init__(self, format: Element = E4M3, lanes: int = BLOCK, **parameters: Any) -> None:
+        if not isinstance(lanes, int) or lanes < 1 or BLOCK % lanes:
+            raise FloatParameterError(f"a block has no parts of {lanes!r} elements; use a divisor of {BLOCK}")
+        self.lanes = lanes
+        self.operands = ("a", "b", "a_scale", "b_scale", *(["first"] if lanes < BLOCK else []))
+        super().__init__(format, **parameters)
+
+    def operand_shapes(self) -> tuple[Shape | Format, ...]:
+        """Blocks or parts of them, and scales."""
+        part = unsigned(self.lanes * self.format.width)
+        return (part, part, unsigned(8), unsigned(8), unsigned(1))[: len(self.operands)]
+
+    def datapath(self, p: Pipeline) -> None:
+        """Multiply, place, add, accumulate, scale, round."""
+        start, width = p.mark(), self.exact_bits + 1
+        self.add_products(p)
+        with p.beside(start):
+            self._specials(p)
+        if self.lanes < BLOCK:
+            held = p.adopt(Signal(width, name="sum_so_far"))
+            total = p.wire((p.sum + Mux(p.first, 0, held))[:width])
+            p.state(held, total)
+            p.sum = total
+            p.nan_element = self._gather(p, "nan", p.nan_element)
+            p.plus, p.minus = self._gather(p, "plus", p.plus), self._gather(p, "minus", p.minus)
+            p.delay(add_delay(width))
+            p.cut()
+        self.scale(p)
+
     def _specials(self, p: Pipeline) -> None:
         """Elements that are no numbers, beside the products."""
         element = self.format
@@ -197,22 +235,74 @@ class MXDot(FusedSum):
         p.state(held, so_far)
         return so_far
 
-    def _lower(self, p: Pipeline) -> None:
-        """Shift a sum whose top bit is below the smallest exponent right."""
-        levels = self.sum_bits.bit_length()
-        below, deep = p.wire((-p.top).as_unsigned()), p.wire(p.top[-1])
-        far = below[levels:].any() if len(below) > levels else Const(0)
-        p.lower = Cat((bit | far) & deep for bit in below[:levels])
-        p.top = Mux(deep, 0, p.top).as_signed()
-        p.fallen = Const(0, 1)
-        p.delay(add_delay(len(p.top)) + lut_delay())
-        p.cut()
-        for low in reversed(range(0, levels, 2)):
-            amount = p.lower[low : low + 2]
-            p.total, p.fallen = shift_right_sticky(p, p.total, amount, unit=1 << low, sticky=p.fallen)
-            p.delay(lut_delay(3))
-            p.cut()
-        p.total = Cat(p.total[0] | p.fallen, p.total[1:])
+
+class MXWordDot(_BlockSum):
+    """Sum of products of the elements in two words of 32 bits, as a signed integer; a block is `BLOCK / lanes` words.
+
+    The unit of the sum is 2 to the power of ``2 * element.unit``.
+
+    Parameters
+    ----------
+    format : Element
+        Without infinities and NaN: E2M1 or INT8 fill a word.
+    profile, stages, target, domain
+        As in `tg2hdl_fp32.Core`.
+    """
+
+    operation = "mx_word_dot"
+    accuracy = "exact"
+
+    def __init__(self, format: Element = E2M1, **parameters: Any) -> None:
+        if format not in (E2M1, INT8):
+            raise FloatParameterError(f"{format} does not fill words with numbers; use E2M1 or INT8")
+        self.lanes = 32 // format.width
+        super().__init__(format, **parameters)
+
+    def operand_shapes(self) -> tuple[Shape | Format, ...]:
+        """Two words."""
+        return (unsigned(32),) * 2
+
+    def result_shape(self) -> Shape | Format:
+        """An integer."""
+        return unsigned(32)
+
+    def datapath(self, p: Pipeline) -> None:
+        """Multiply and add."""
+        self.add_products(p)
+        p.result = Cat(p.sum, p.sum[-1].replicate(32))[:32]
+
+
+class MXScale(_BlockSum):
+    """The FP32 number of a sum of `MXWordDot` and the scales of both blocks, ``b`` and ``c``.
+
+    Parameters
+    ----------
+    format : Element
+        Of the sum, which gives its unit.
+    profile, stages, target, domain
+        As in `tg2hdl_fp32.Core`.
+    """
+
+    operation = "mx_scale"
+    accuracy = "correctly rounded"
+    operands = ("a", "b", "c")
+
+    def operand_shapes(self) -> tuple[Shape | Format, ...]:
+        """An integer and two scales."""
+        return unsigned(32), unsigned(8), unsigned(8)
+
+    @property
+    def exact_bits(self) -> int:
+        """Those of any integer of 32 bits."""
+        return 32
+
+    def datapath(self, p: Pipeline) -> None:
+        """Scale and round."""
+        p.sum = Cat(p.a, p.a[-1])
+        p.nan_scale = (p.b == NAN_SCALE) | (p.c == NAN_SCALE)
+        p.scales = p.b + p.c
+        p.nan_element = p.plus = p.minus = Const(0, 1)
+        self.scale(p)
 
 
 class MXFromFloat(Core):

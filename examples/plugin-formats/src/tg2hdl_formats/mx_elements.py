@@ -26,6 +26,7 @@ __all__ = [
     "element_values",
     "from_blocks",
     "to_blocks",
+    "to_words",
 ]
 
 BLOCK = 32
@@ -158,3 +159,18 @@ def from_blocks(patterns: npt.ArrayLike, scales: npt.ArrayLike, element: Element
     exponent: Any = np.asarray(scales).astype(np.int64)[..., None]
     numbers = np.ldexp(blocks, exponent - _SCALE_BIAS)
     return np.where(exponent == NAN_SCALE, np.nan, numbers).reshape(codes.shape)
+
+
+def to_words(patterns: npt.ArrayLike, element: Element) -> npt.NDArray[np.uint32]:
+    """Pack the elements along the last axis into words, the first in the lowest bits.
+
+    Parameters
+    ----------
+    patterns : array_like
+    element : Element
+        Of 4 or 8 bits.
+    """
+    lanes = 32 // element.width
+    codes = np.asarray(patterns).astype(np.uint32)
+    codes = codes.reshape(*codes.shape[:-1], -1, lanes)
+    return np.bitwise_or.reduce(codes << (element.width * np.arange(lanes, dtype=np.uint32)), axis=-1)

@@ -31,22 +31,31 @@ _LATENCIES = {
 }
 
 
+#: Microscaling: class of the core, its operands and result, and its latency for E2M1 and INT8.
+_BLOCKS = {
+    "dot": ("MXWordDot", (DType.UINT32,) * 2, DType.INT32, (2, 1)),
+    "scale": ("MXScale", (DType.INT32, DType.UINT8, DType.UINT8), DType.FP32, (7, 7)),
+}
+
+
 @dataclass(frozen=True)
 class _Factory:
     """Builds a core."""
 
     core: str
-    width: int
+    format: str | int
 
     def __call__(self) -> Any:
         package = import_module("tg2hdl_formats")
-        return getattr(package, self.core)(package.Posit(self.width))
+        found = isinstance(self.format, str)
+        format = package.ELEMENTS[self.format] if found else package.Posit(self.format)
+        return getattr(package, self.core)(format)
 
 
 @hookimpl
 def tg2hdl_ops() -> list[OpDef]:
-    """Arithmetic on patterns of posits, whose width is that of the unsigned type that holds them."""
-    golden = "tg2hdl_formats.golden"
+    """Arithmetic on posits, whose width is that of the unsigned type that holds them, and on words of elements."""
+    golden, blocks = "tg2hdl_formats.golden", "tg2hdl_formats.mx_golden"
     return [
         *(
             OpDef(f"posit.{op}", 2, f"{golden}:same_type", f"{golden}:{op}", f"{text} of posits")
@@ -56,6 +65,19 @@ def tg2hdl_ops() -> list[OpDef]:
             "posit.from_fp32", 1, f"{golden}:from_fp32_type", f"{golden}:from_fp32", "posit of an FP32 number"
         ),
         OpDef("posit.to_fp32", 1, f"{golden}:to_fp32_type", f"{golden}:to_fp32", "FP32 number of a posit"),
+        *(
+            OpDef(
+                f"mx.{op}_{element}",
+                len(operands),
+                f"{blocks}:{op}_type",
+                f"{blocks}:{op}_{element}",
+                f"{text}, elements {element.upper()}",
+            )
+            for (op, (_, operands, _, _)), text in zip(
+                _BLOCKS.items(), ("sum of products", "sum times scales"), strict=True
+            )
+            for element in ("e2m1", "int8")
+        ),
     ]
 
 
@@ -75,6 +97,20 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
                     latency=latency,
                     factory=_Factory(core, width),
                     accuracy="rounded as the posit standard says",
+                )
+            )
+    for op, (core, operands, result, latencies) in _BLOCKS.items():
+        for element, latency in zip(("E2M1", "INT8"), latencies, strict=True):
+            name = f"{op}_{element.lower()}"
+            units.append(
+                ArithmeticUnit(
+                    f"mx.{name}.balanced",
+                    f"mx.{name}",
+                    operands,
+                    result,
+                    latency=latency,
+                    factory=_Factory(core, element),
+                    accuracy="exact" if op == "dot" else "correctly rounded",
                 )
             )
     return units

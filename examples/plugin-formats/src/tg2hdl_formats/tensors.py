@@ -1,4 +1,4 @@
-"""Posits in tinygrad programs: tensors of uint8, uint16 or uint32 hold the patterns."""
+"""Posits and Microscaling blocks in tinygrad programs: tensors of unsigned integers hold the patterns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tinygrad import Tensor
 
 from tg2hdl import custom_op
 
-__all__ = ["posit_add", "posit_div", "posit_from_float", "posit_mul", "posit_sub", "posit_to_float"]
+__all__ = ["mx_dot", "posit_add", "posit_div", "posit_from_float", "posit_mul", "posit_sub", "posit_to_float"]
 
 
 def posit_add(a: Tensor, b: Tensor) -> Tensor:
@@ -44,3 +44,20 @@ def posit_from_float(x: Tensor, width: int) -> Tensor:
 def posit_to_float(a: Tensor) -> Tensor:
     """The float32 numbers nearest to posits."""
     return custom_op("posit.to_fp32", a, dtype="float32")
+
+
+def mx_dot(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, element: str = "E2M1") -> Tensor:
+    """Dot products of blocks as float32: the exact sum of all products of two blocks, times both scales, rounded once.
+
+    Parameters
+    ----------
+    a, b : Tensor
+        Words (uint32) of `tg2hdl_formats.to_words`: 4 of E2M1 or 8 of INT8 along the last axis are a block.
+    a_scale, b_scale : Tensor
+        Codes (uint8), without that axis.
+    element : str
+        ``E2M1`` or ``INT8``.
+    """
+    kind = element.lower()
+    total = custom_op(f"mx.dot_{kind}", a, b, dtype="int32").sum(-1)
+    return custom_op(f"mx.scale_{kind}", total, a_scale, b_scale, dtype="float32")

@@ -4,7 +4,8 @@
 
 The design is a layer of 64 to 10 int8 values with int32 results, 10 multipliers, simulated through the driver of each
 port, and compared with numpy.  Cells are those of the port alone after Yosys' synthesis for an ECP5, without place and
-route; a link takes 8 cycles for a bit of the serial line, 12 for one of SPI, and 1 for a byte of UDP.
+route; a link takes 8 cycles for a bit of the serial line, 12 for one of SPI, 4 for one
+of USB, whose inputs include the configuration of the device, and 1 for a byte of UDP.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tg2hdl_sim.yosys import run_yosys
 from tg2hdl_top.ports import build_port
 
 HERE = Path(__file__).parent
-PORTS = ("native", "axi-stream", "axi-lite", "wishbone", "uart", "spi", "udp")
+PORTS = ("native", "axi-stream", "axi-lite", "wishbone", "uart", "spi", "udp", "usb")
 W = np.random.default_rng(0).integers(-128, 128, (64, 10), dtype=np.int8)
 
 

@@ -22,11 +22,25 @@ from tg2hdl_ir import ToolMissingError
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_top import TopModule
 from tg2hdl_top.ports.packets import END, OP_SYNC
-from tg2hdl_top.ports.usb_host import ACK, DATA0, DATA1, IN, NAK, OUT, SETUP, UsbDriver, UsbHost, crc5, crc16
+from tg2hdl_top.ports.usb_host import (
+    ACK,
+    DATA0,
+    DATA1,
+    IN,
+    NAK,
+    OUT,
+    SETUP,
+    SOF,
+    UsbDriver,
+    UsbHost,
+    crc5,
+    crc16,
+)
 
 STREAM = 4
 """The endpoint of the bytes."""
-X = np.arange(-4, 4, dtype=np.int32)
+X = np.arange(-10, 10, dtype=np.int32)
+"""More than a packet of USB."""
 
 
 def model(x):
@@ -220,11 +234,36 @@ def test_edges_may_come_early_and_late(simulation):
     assert ready(host) == (DATA0, reply(8))
 
 
-def test_a_call_through_the_pins(accelerator, simulation):
+def test_frames_and_a_suspended_bus_change_nothing(simulation):
+    host = UsbHost(simulation)
+    host.configure()
+    host.send(SOF, (0x123 | crc5(0x123) << 11).to_bytes(2, "little"))
+    assert host.receive() is None
+    host.idle(45_000)  # 3.75 ms
+    assert host.write(STREAM, DATA0, request(9)) == ACK
+    assert ready(host) == (DATA0, reply(9))
+
+
+def test_calls_through_the_pins_with_a_result_of_full_packets(accelerator, simulation, monkeypatch):
+    read, sizes = UsbHost.read, []
+
+    def listed(host, endpoint, **options):
+        pid, data = read(host, endpoint, **options)
+        if endpoint == STREAM and pid != NAK:
+            sizes.append(len(data))
+        return pid, data
+
+    monkeypatch.setattr(UsbHost, "read", listed)
+    # END takes two bytes, so that the reply has 128.
+    wanted = np.array([0xC0C0C0C0] * 9 + [0xC0C0C0] + [7] * 10, np.uint32)
+    x = ((wanted - np.uint32(1)) * np.uint32(pow(3, -1, 1 << 32))).view(np.int32)
     runner = Runner(accelerator.design, simulation=simulation)
-    found = runner.run({"x": X})
-    assert found.compute == accelerator.predicted_cycles
-    assert same_bits(found.outputs[0], X * 3 + 1)
+    for given in (x, X):
+        found = runner.run({"x": given})
+        assert found.compute == accelerator.predicted_cycles
+        assert same_bits(found.outputs[0], given * 3 + 1)
+    # A full packet at the end is followed by an empty one: the system of the host waits for a short one.
+    assert ", 64, 64, 0, " in str(sizes)
 
 
 def test_the_driver_of_boards_works_through_the_pins(accelerator, simulation, tmp_path):

@@ -39,6 +39,8 @@ class PacketPort(HostPort):
     ----------
     has_rate : bool
         Whether the link has a rate (baud) that divides the clock of the design.
+    device : str
+        What a host gives to ``connect``, as an example.
     clocks : mapping of str to float
         Clock domains besides ``sync`` that a board makes for the link, and their MHz.
     has_address : bool
@@ -48,6 +50,7 @@ class PacketPort(HostPort):
     by_element = True
     needs_identity = True
     has_rate = False
+    device = "/dev/ttyUSB0"
     clocks: Mapping[str, float] = MappingProxyType({})
     has_address = False
 

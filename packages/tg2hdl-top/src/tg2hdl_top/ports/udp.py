@@ -38,6 +38,7 @@ class UdpPort(PacketPort):
     four bytes.
     """
 
+    device = "udp:192.168.1.50"
     hold_bits = 28
     has_address = True
 

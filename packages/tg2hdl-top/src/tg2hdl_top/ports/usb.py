@@ -42,6 +42,7 @@ class UsbPort(PacketPort):
     and `pullup`, which is high while a host should see the device.
     """
 
+    device = "/dev/ttyACM0"
     clocks: Mapping[str, float] = MappingProxyType({"usb": 48.0})
 
     def __init__(self, serves: HostShape) -> None:

@@ -10,9 +10,23 @@ from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.packet_driver import PacketDriver
 from tg2hdl_top.ports.packets import END
 
-__all__ = ["ACK", "NAK", "STALL", "UsbDriver", "UsbHost", "crc5", "crc16"]
+__all__ = [
+    "ACK",
+    "DATA0",
+    "DATA1",
+    "IN",
+    "NAK",
+    "OUT",
+    "SETUP",
+    "SOF",
+    "STALL",
+    "UsbDriver",
+    "UsbHost",
+    "crc5",
+    "crc16",
+]
 
-OUT, IN, SETUP = 0x1, 0x9, 0xD
+OUT, IN, SOF, SETUP = 0x1, 0x9, 0x5, 0xD
 DATA0, DATA1 = 0x3, 0xB
 ACK, NAK, STALL = 0x2, 0xA, 0xE
 BIT = 4

@@ -134,7 +134,9 @@ def _link(facts: dict[str, Any]) -> str:
 def _next_step(folder: Path, board: str | None, facts: dict[str, Any]) -> str:
     if board is None:
         return f'next: tg2hdl selftest simulate:{folder}, or tg2hdl.connect("simulate:{folder}") in Python'
-    device = f"udp:{facts['ip']}" if "ip" in facts else "/dev/ttyUSB0"
+    from tg2hdl_top.ports import link_class
+
+    device = f"udp:{facts['ip']}" if "ip" in facts else link_class(facts["link"]).device
     return f"next: tg2hdl program {folder}, then tg2hdl selftest {device} {folder}"
 
 

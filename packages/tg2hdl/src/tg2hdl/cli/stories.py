@@ -310,12 +310,15 @@ def _build(
     tokenizer_file: str | None,
     json_file: str | None,
 ) -> None:
+    from tg2hdl_top.ports import link_class
+
     with stage(progress, f"building for {board}" if board else "writing the folder") as report:
         teller.accelerator.build(folder, board=board, clock=clock, baud=baud, vectors=2, progress=report)
     cycles = teller.cycles()
     console.print(f"wrote {folder}", highlight=False)
     load = f"tg2hdl program {folder}, then " if board else ""
-    device = "/dev/ttyUSB0" if board else f"simulate:{folder}"
+    kind = teller.accelerator.design.ports[0].kind
+    device = link_class(kind).device if board else f"simulate:{folder}"
     tokenizer = "" if tokenizer_file is None else f"--tokenizer {tokenizer_file} "
     console.print(f"next: {load}tg2hdl stories {tokenizer}--device {device}", highlight=False, soft_wrap=True)
     write_json(json_file, {"folder": str(folder), "board": board, "mean_cycles": sum(cycles) / len(cycles)})

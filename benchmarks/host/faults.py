@@ -1,6 +1,7 @@
-"""Faults on the link of the driver: cut, doubled, exchanged, changed, added and late bytes, in both directions.
+"""Faults on the link of the driver, in both directions: cut, doubled, exchanged, changed, added and late bytes of a
+line, and lost, doubled, late, reordered and cut datagrams.
 
-    python benchmarks/host/faults.py             100,000 faults; writes faults.json and faults.md
+    python benchmarks/host/faults.py             100,000 faults of each; writes faults.json and faults.md
     python benchmarks/host/faults.py 2000        fewer, printed only
 
 Each call of the driver must end with the right results, or with an error that names a stage. The device is the one of
@@ -13,7 +14,6 @@ from __future__ import annotations
 import json
 import random
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from tg2hdl_host.errors import HostError
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "packages/tg2hdl-host/tests/helpers"))
-from fake_device import DisturbedLine, FakeDevice  # noqa: E402
+from fake_device import DisturbedLine, DisturbedNetwork, FakeDevice  # noqa: E402
 
 WANTED = 100_000
 MOST_READS = 200_000
@@ -36,14 +36,13 @@ class Hang(Exception):
     """A call goes on and on."""
 
 
-def faults(wanted: int) -> dict[str, object]:
-    count, seconds = Counter(), time.process_time()
-    stages, most, seed = Counter(), 0, 0
+def faults(wanted: int, link: type = DisturbedLine) -> dict[str, object]:
+    count, stages, most, seed = Counter(), Counter(), 0, 0
     while count["faults"] < wanted:
         seed, state = seed + 1, bool(seed % 2)
         rng = random.Random(seed)
         tg2hdl_host.link.secrets.randbits = rng.getrandbits
-        line = DisturbedLine(FakeDevice(state=state, packet_run=seed % 4 > 1), 0.0, seed)
+        line = link(FakeDevice(state=state, packet_run=seed % 4 > 1), 0.0, seed)
         reads, read = 0, line.read
 
         def counted(timeout: float, read=read) -> bytes:
@@ -79,21 +78,21 @@ def faults(wanted: int) -> dict[str, object]:
         "hangs": count["hangs"],
         "batches that ended with an error": sum(stages.values()),
         "stages of the errors": dict(sorted(stages.items())),
-        "most reads of the line in a batch": most,
-        "CPU seconds": round(time.process_time() - seconds),
+        "most reads of the link in a batch": most,
     }
 
 
 def main() -> None:
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else WANTED
-    found = faults(wanted)
-    lines = [f"| {name} | {value} |" for name, value in found.items()]
-    text = "\n".join(["| | |", "|---|---|", *lines]) + "\n"
+    found = {"line": faults(wanted), "datagrams": faults(wanted, DisturbedNetwork)}
+    rows = zip(*(column.items() for column in found.values()), strict=True)
+    lines = [f"| {a[0]} | {a[1]} | {b[1]} |" for a, b in rows]
+    text = "\n".join(["| | line | datagrams |", "|---|---|---|", *lines]) + "\n"
     print(text)
     if wanted >= WANTED:
         (HERE / "faults.json").write_text(json.dumps(found, indent=1) + "\n")
         (HERE / "faults.md").write_text(text)
-    sys.exit(bool(found["wrong results"] or found["hangs"]))
+    sys.exit(any(column["wrong results"] or column["hangs"] for column in found.values()))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tg2hdl_host
-from fake_device import FakeDevice
+from fake_device import DisturbedNetwork, FakeDevice
 from tg2hdl_host import ConnectionFailedError, Device, HostError, LinkError
 from tg2hdl_host.udp import UdpTransport
 
@@ -101,51 +101,12 @@ def test_where_nothing_listens_it_is_an_error_that_names_the_stage():
     assert caught.value.hint.startswith("ping its address")
 
 
-class Network:
-    """Loses, doubles, delays, reorders and cuts datagrams in both directions."""
-
-    def __init__(self, device, seed):
-        self.name, self.device, self.random = "network", device, random.Random(seed)
-        self.probability, self.faults = 0.0, 0
-        self.late, self.waiting = [], []
-
-    def carried(self, data):
-        if self.random.random() >= self.probability:
-            return [data]
-        self.faults += 1
-        kind = self.random.randrange(4)
-        if kind == 0:
-            return []
-        if kind == 1:
-            return [data, data]
-        if kind == 2:
-            self.late.append(data)
-            return []
-        return [data[: self.random.randrange(len(data) + 1)]]
-
-    def write(self, data):
-        for part in self.carried(data):
-            for one in (part, *self.late[:1]):
-                self.waiting += [r + b"\xc0" for r in self.device.feed(one).split(b"\xc0")[:-1]]
-            del self.late[:1]
-
-    def read(self, timeout):
-        if not self.waiting:
-            return b""
-        if self.random.random() < self.probability:
-            self.random.shuffle(self.waiting)
-        return b"".join(self.carried(self.waiting.pop(0))) or self.read(timeout)
-
-    def close(self):
-        pass
-
-
 @pytest.mark.parametrize(("state", "packet_run"), [(False, False), (True, False), (True, True)])
 def test_no_fault_of_a_network_gives_a_wrong_result(state, packet_run, monkeypatch):
     faults = results = errors = 0
     for seed in range(60):
         monkeypatch.setattr("tg2hdl_host.link.secrets.randbits", random.Random(seed).getrandbits)
-        network = Network(FakeDevice(state=state, packet_run=packet_run), seed)
+        network = DisturbedNetwork(FakeDevice(state=state, packet_run=packet_run), 0.0, seed)
         device = Device(network, timeout=5, attempts=20)
         network.probability = (0.02, 0.1, 0.3)[seed % 3]
         batch = inputs(12, seed)

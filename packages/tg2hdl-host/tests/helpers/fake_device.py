@@ -142,3 +142,44 @@ class DisturbedLine:
 
     def close(self) -> None:
         pass
+
+
+class DisturbedNetwork:
+    """A transport whose datagrams are lost, doubled, delayed, reordered and cut with a probability."""
+
+    def __init__(self, device: FakeDevice, probability: float = 0.0, seed: int = 0) -> None:
+        self.name, self.device, self.probability = "network", device, probability
+        self.random, self.faults = random.Random(seed), 0
+        self.late: list[bytes] = []
+        self.waiting: list[bytes] = []
+
+    def carried(self, data: bytes) -> list[bytes]:
+        if self.random.random() >= self.probability:
+            return [data]
+        self.faults += 1
+        kind = self.random.randrange(4)
+        if kind == 0:
+            return []
+        if kind == 1:
+            return [data, data]
+        if kind == 2:
+            self.late.append(data)
+            return []
+        return [data[: self.random.randrange(len(data) + 1)]]
+
+    def write(self, data: bytes) -> None:
+        for part in self.carried(data):
+            for one in (part, *self.late[:1]):
+                self.waiting += [reply + b"\xc0" for reply in self.device.feed(one).split(b"\xc0")[:-1]]
+            del self.late[:1]
+
+    def read(self, timeout: float) -> bytes:
+        while self.waiting:
+            if self.random.random() < self.probability:
+                self.random.shuffle(self.waiting)
+            if found := b"".join(self.carried(self.waiting.pop(0))):
+                return found
+        return b""
+
+    def close(self) -> None:
+        pass

@@ -1,6 +1,6 @@
 """Posits and Microscaling blocks of examples/plugin-formats: a sweep of their results, and their speed and area.
 
-    python benchmarks/fp32/formats.py sweep             minutes; all conversions of 16 bits, millions of random operands
+    python benchmarks/fp32/formats.py sweep [PART ...]  minutes; PART is conversions, pairs or blocks
     python benchmarks/fp32/formats.py place [ROW ...]   minutes a row; ECP5, out of context, as fmax.py does it
 
 Both merge their rows into formats.json and write formats.md.
@@ -66,8 +66,8 @@ def _pattern(value: Any, width: int) -> int:
     return 1 << (width - 1) if value is None else exact.round_to_posit(value, width)
 
 
-def sweep() -> Iterator[tuple[str, int, int]]:
-    """Name of each comparison, its number of results, and of wrong ones."""
+def conversions() -> Iterator[tuple[str, int, int]]:
+    """Name of each comparison, its number of results, and of wrong ones: all patterns of 16 bits."""
     every = np.arange(1 << 16, dtype=np.uint64)
     values = {w: [exact.posit_value(k, w) for k in range(1 << w)] for w in (8, 16)}
     for target in (fp.FP32, fp.FP16, fp.BF16):
@@ -87,10 +87,21 @@ def sweep() -> Iterator[tuple[str, int, int]]:
             core = formats.PositFromFloat(formats.Posit(width), source, profile="comb")
             expected = np.array([_pattern(v, width) for v in numbers])
             yield f"{source} to posit{width}, all", *_compared(core, (every,), expected)
+
+
+def pairs() -> Iterator[tuple[str, int, int]]:
+    """Arithmetic of posit16 and posit32."""
     for width, operation in ((w, o) for w in (16, 32) for o in _OPERATIONS):
         yield _random_pairs(width, operation)
+
+
+def blocks() -> Iterator[tuple[str, int, int]]:
+    """Conversions of blocks."""
     for element in formats.ELEMENTS.values():
         yield _random_blocks(element)
+
+
+SWEEPS = {"conversions": conversions, "pairs": pairs, "blocks": blocks}
 
 
 def _random_pairs(width: int, operation: str) -> tuple[str, int, int]:
@@ -112,7 +123,7 @@ def _random_pairs(width: int, operation: str) -> tuple[str, int, int]:
     return f"posit{width} {operation}, random and all pairs of special patterns", total, wrong
 
 
-def _random_blocks(element: Any, count: int = 1000) -> tuple[str, int, int]:
+def _random_blocks(element: Any, count: int = 400) -> tuple[str, int, int]:
     """Conversions of numpy against fractions, block by block; the cores follow these in the tests."""
     rng, wrong = random.Random(0), 0
     for number in range(count):
@@ -127,7 +138,7 @@ def _random_blocks(element: Any, count: int = 1000) -> tuple[str, int, int]:
             element.name, [fp.FP32.to_fraction(int(v)) for v in row.view(np.uint32)]
         )
         zeros = (np.signbit(row) & (row == 0) & bool(element.exponent)).astype(int) << (element.width - 1)
-        wrong += int(scales[0]) != scale or (codes != np.array(expected) | zeros).any()
+        wrong += int(int(scales[0]) != scale or (codes != np.array(expected) | zeros).any())
     return f"blocks of {element}, random", count, wrong
 
 
@@ -167,7 +178,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("sweep", "place"))
-    parser.add_argument("rows", nargs="*", help="of the table; all by default")
+    parser.add_argument("rows", nargs="*", help="of the table, or parts; all by default")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     path, today = HERE / "formats.json", datetime.now(UTC).date().isoformat()
@@ -179,8 +190,9 @@ def main() -> None:
         write(path, results)
 
     if options.what == "sweep":
-        for name, total, wrong in sweep():
-            keep("sweep", name, {"results": total, "wrong": wrong})
+        for part in options.rows or SWEEPS:
+            for name, total, wrong in SWEEPS[part]():
+                keep("sweep", name, {"results": total, "wrong": wrong})
         return
     for name in options.rows or ROWS:
         core = ROWS[name]()

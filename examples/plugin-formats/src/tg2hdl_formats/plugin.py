@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tg2hdl_ir import ArithmeticUnit, DType, OpDef, hookimpl
+from tg2hdl_ir import Area, ArithmeticUnit, DType, OpDef, hookimpl
 
 __all__ = ["tg2hdl_arithmetic_units", "tg2hdl_ops"]
 
@@ -31,6 +31,14 @@ _LATENCIES = {
 }
 
 
+#: Measured by benchmarks/fp32/formats.py.
+_AREAS = {
+    "add": (Area(294, 163), Area(630, 285), Area(1483, 733)),
+    "mul": (Area(187, 114, 1), Area(432, 207, 1), Area(1136, 677, 4)),
+    "div": (Area(267, 156), Area(828, 707), Area(3075, 2805)),
+    "from_fp32": (Area(128, 102), Area(176, 126), Area(286, 179)),
+    "to_fp32": (Area(243, 156), Area(337, 205), Area(537, 313)),
+}
 #: Microscaling: class of the core, its operands and result, and its latency for E2M1 and INT8.
 _BLOCKS = {
     "dot": ("MXWordDot", (DType.UINT32,) * 2, DType.INT32, (2, 1)),
@@ -86,7 +94,8 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
     """A pipelined core for each op and width."""
     units = []
     for op, core in _CORES.items():
-        for (width, posit), latency in zip(_TYPES.items(), _LATENCIES[op], strict=True):
+        areas = _AREAS["add" if op == "sub" else op]
+        for (width, posit), latency, area in zip(_TYPES.items(), _LATENCIES[op], areas, strict=True):
             operands = (DType.FP32,) if op == "from_fp32" else (posit,) * (2 if op in _BINARY else 1)
             units.append(
                 ArithmeticUnit(
@@ -96,6 +105,7 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
                     DType.FP32 if op == "to_fp32" else posit,
                     latency=latency,
                     factory=_Factory(core, width),
+                    area=area,
                     accuracy="rounded as the posit standard says",
                 )
             )

@@ -475,14 +475,17 @@ def test_the_clock_of_a_link_counts_for_itself(tmp_path, monkeypatch):
         "fmax": {name: {"constraint": needs, "achieved": has} for name, (needs, has) in clocks.items()},
         "critical_paths": [path(name) for name in clocks],
     }
-    assert split_clocks(report) == {"$glbnet$usb": (48.0, 47.0)}
+    unnamed = {"fmax": {"other": {"constraint": 1.0, "achieved": 2.0}}, "critical_paths": [path("other")]}
+    assert split_clocks(unnamed) == ()
+    assert list(unnamed["fmax"]) == ["other"]
+    assert split_clocks(report) == ((48.0, 47.0),)
     assert list(report["fmax"]) == ["$glbnet$clk"]
     assert report["critical_paths"] == [path("$glbnet$clk")]
 
     def run(design, board, platform, part, settings, link, work):
         work.mkdir(parents=True)
         found = bitstream.Bitstream(work / "top.bit", board.name, settings.frequency, 90.0, 1, 1, {})
-        return replace(found, link_clocks={"$glbnet$usb": (48.0, 47.0)})
+        return replace(found, link_clocks=((48.0, 47.0),))
 
     monkeypatch.setattr(bitstream, "_run", run)
     monkeypatch.setattr(bitstream, "_check_fits", lambda *arguments: None)

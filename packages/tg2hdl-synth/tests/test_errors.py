@@ -73,7 +73,7 @@ def too_large(folder):
 
 def missed(folder, clock):
     results = [
-        SimpleNamespace(fmax=fmax, limit="kernel 0 (gemv)", link_clocks={})
+        SimpleNamespace(fmax=fmax, limit="kernel 0 (gemv)", link_clocks=())
         for fmax in (9.0, 10.0, 15.0, 90.0)
     ]
     with pytest.MonkeyPatch.context() as patch:

@@ -216,6 +216,7 @@ class Accelerator(CompiledModel):
                 "fmax_limit": made.limit,
             }
             facts |= {"link": made.link, "baud": made.baud} | ({"ip": made.ip} if made.ip else {})
+            facts |= {"link_clocks": made.link_clocks} if made.link_clocks else {}
             facts |= {"utilization": made.utilization, "by_part": made.by_part}
         write_device_folder(self, Path(folder), vectors=vectors, **facts)
         return Path(folder)

@@ -80,8 +80,8 @@ class Bitstream:
         Where the path is that limits `fmax`: ``port uart``, or ``kernel 0 (gemv) to port uart``.
     link : str
         Name of the host port that is at the pins.
-    link_clocks : dict of str to (float, float)
-        MHz that the other clock domains have and those that they reach, by the net of the clock.
+    link_clocks : tuple of (float, float)
+        MHz that each clock domain of the link has, and those that it reaches.
     ip : str
         IPv4 address of the design; empty for a link without one.
     """
@@ -96,7 +96,7 @@ class Bitstream:
     by_part: dict[str, dict[str, int]] = field(default_factory=dict)
     limit: str = ""
     link: str = "uart"
-    link_clocks: dict[str, tuple[float, float]] = field(default_factory=dict)
+    link_clocks: tuple[tuple[float, float], ...] = ()
     ip: str = ""
 
 
@@ -245,9 +245,7 @@ def build_bitstream(
         progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")
         work = folder / "synthesis" / f"run{run}"
         result = _run(design, chosen, platform, part, settings, (link, baud, address), work)
-        late = [
-            f"{has:.1f} MHz of {needs:.1f} MHz" for needs, has in result.link_clocks.values() if has < needs
-        ]
+        late = [f"{has:.1f} MHz of {needs:.1f} MHz" for needs, has in result.link_clocks if has < needs]
         if late:
             missed = f"{late[0]} in the clock domain of the link"
         elif result.fmax >= settings.frequency:
@@ -377,7 +375,7 @@ def _run(
                 found.folder, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json")
             )
     report = json.loads((work / "top.report.json").read_text())
-    others = split_clocks(report) if not port.has_rate else {}
+    others = split_clocks(report) if not port.has_rate else ()
     placed = json.loads((work / "top.pnr.json").read_text())
     return Bitstream(
         work / f"top.{tools.suffix}",

@@ -62,8 +62,10 @@ def usage_by_part(
     return {name: dict(found[name]) for name in sorted(found, key=_order) if any(found[name].values())}
 
 
-def split_clocks(report: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """Keep only the clock of the design in nextpnr's report; MHz that the others have and reach, by their nets.
+def split_clocks(report: dict[str, Any]) -> tuple[tuple[float, float], ...]:
+    """Keep only the clock of the design in nextpnr's report; MHz that each other clock has, and that it reaches.
+
+    A report without a net of this name stays as it is.
 
     Parameters
     ----------
@@ -71,10 +73,12 @@ def split_clocks(report: dict[str, Any]) -> dict[str, tuple[float, float]]:
         Decoded JSON of ``nextpnr --report``; changed.
     """
     own = {name for name in report["fmax"] if name.removeprefix("$glbnet$") == "clk"}
-    others = {name: entry for name, entry in report["fmax"].items() if name not in own}
+    if not own:
+        return ()
+    others = [entry for name, entry in report["fmax"].items() if name not in own]
     report["fmax"] = {name: report["fmax"][name] for name in own}
     report["critical_paths"] = [p for p in report["critical_paths"] if p["to"].split()[-1] in own]
-    return {name: (entry["constraint"], entry["achieved"]) for name, entry in others.items()}
+    return tuple((entry["constraint"], entry["achieved"]) for entry in others)
 
 
 def limiting_part(

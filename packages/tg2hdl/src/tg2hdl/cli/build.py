@@ -120,7 +120,8 @@ def build(
         f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}", highlight=False
     )
     console.print(_next_step(folder, board, facts), highlight=False, soft_wrap=True)
-    kept = ("board", "clock_mhz", "fmax_mhz", "fmax_limit", "baud", "utilization", "by_part", "id")
+    kept = ("board", "clock_mhz", "fmax_mhz", "fmax_limit", "link", "link_clocks", "baud")
+    kept += ("utilization", "by_part", "id")
     figures = {name: facts[name] for name in kept if name in facts}
     write_json(
         json_file, {"folder": str(folder), "predicted_cycles": accelerator.predicted_cycles, **figures}
@@ -128,7 +129,12 @@ def build(
 
 
 def _link(facts: dict[str, Any]) -> str:
-    return f"serial line {facts['baud']:,} baud" if facts["baud"] else f"link {facts['link']}"
+    if facts["baud"]:
+        return f"serial line {facts['baud']:,} baud"
+    clocks = (
+        f", clock {has:.1f} MHz, reaches {reached:.1f} MHz" for has, reached in facts.get("link_clocks", ())
+    )
+    return f"link {facts['link']}{''.join(clocks)}"
 
 
 def _next_step(folder: Path, board: str | None, facts: dict[str, Any]) -> str:

@@ -120,9 +120,9 @@ def build(
         f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}", highlight=False
     )
     console.print(_next_step(folder, board, facts), highlight=False, soft_wrap=True)
-    kept = ("board", "clock_mhz", "fmax_mhz", "fmax_limit", "link", "link_clocks", "baud")
-    kept += ("utilization", "by_part", "id")
-    figures = {name: facts[name] for name in kept if name in facts}
+    kept = {"board", "clock_mhz", "fmax_mhz", "fmax_limit", "link", "link_clocks", "baud"}
+    kept |= {"utilization", "by_part", "id"}
+    figures = {name: fact for name, fact in facts.items() if name in kept}
     write_json(
         json_file, {"folder": str(folder), "predicted_cycles": accelerator.predicted_cycles, **figures}
     )

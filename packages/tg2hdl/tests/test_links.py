@@ -137,6 +137,7 @@ def test_another_link_is_refused_with_those_that_there_are(model, options, messa
 
 
 def test_a_build_says_the_address_of_the_board(model, tmp_path, monkeypatch):
+    pytest.importorskip("amaranth_boards")
     bitstream = pytest.importorskip("tg2hdl_synth.boards.bitstream")
 
     def made(design, board, folder, ip, **options):

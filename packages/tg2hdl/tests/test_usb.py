@@ -22,6 +22,7 @@ from tg2hdl_ir import ToolMissingError
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_top import TopModule
 from tg2hdl_top.ports.packets import END, OP_SYNC
+from tg2hdl_top.ports.usb import _device, _luna
 from tg2hdl_top.ports.usb_host import (
     ACK,
     DATA0,
@@ -73,6 +74,15 @@ def test_checks_are_those_of_published_examples():
     tokens = {(0x15, 0xE): "10111", (0x3A, 0xA): "11100", (0x70, 0x4): "01110"}
     for (address, endpoint), sent in tokens.items():
         assert crc5(address | endpoint << 7) == int(sent[::-1], 2)
+
+
+def test_a_long_name_is_cut():
+    pytest.importorskip("luna", reason='needs LUNA: pip install "tg2hdl[usb]"')
+    with _luna():
+        found = _device("net" * 100).create_descriptors()
+    texts = [bytes(descriptor) for kind, _, descriptor in found if kind == 3]
+    assert ("net" * 20).encode("utf-16le") in [text[2:] for text in texts]
+    assert max(map(len, texts)) < 256
 
 
 def test_without_luna_the_extra_is_named(monkeypatch):

@@ -26,9 +26,11 @@ __all__ = ["UsbPort", "UsbSerial"]
 _IDENTITY = (0x1209, 0x0001)
 """Vendor and product for tests and private use, of https://pid.codes."""
 _LUNA_CLOCK = 60e6
-"""Whose counts LUNA takes: at 48 MHz it answers 2.5 bits after a packet, where the specification allows 2 to 6.5."""
+"""Whose counts LUNA takes: at 48 MHz an answer begins 3.75 bits after a packet; the specification allows 2 to 6.5."""
 _PACKET = 64
 """Bytes of a packet."""
+_NAME = 60
+"""Characters of a name; a descriptor has 126 at most."""
 _SET_LINE_CODING, _SET_CONTROL_LINE_STATE, _SEND_BREAK = 0x20, 0x22, 0x23
 
 
@@ -65,9 +67,8 @@ class UsbPort(PacketPort):
     def has_pins(cls, platform: Any) -> bool:
         """Whether the board has a socket whose lines, and their pull-up, are at the FPGA."""
         # Only the family of the ECP5 makes a second clock.
-        if ("usb", 0) not in platform.resources or not str(getattr(platform, "device", "")).startswith(
-            "LFE5"
-        ):
+        is_ecp5 = str(getattr(platform, "device", "")).startswith("LFE5")
+        if not is_ecp5 or ("usb", 0) not in platform.resources:
             return False
         lines = {pad.name: pad.ios[0] for pad in platform.lookup("usb", 0).ios}
         return all(name in lines and len(lines[name].names) == 1 for name in ("d_p", "d_n", "pullup"))
@@ -234,7 +235,7 @@ def _device(product: str) -> Any:
                 idVendor=vendor,
                 idProduct=number,
                 manufacturer_string="tg2hdl",
-                product_string=product,
+                product_string=product[:_NAME],
                 max_packet_size=_PACKET,
             )
 

@@ -30,6 +30,7 @@ from tg2hdl_ir.passes.partial_sums import find_sum, split_sum
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.rows import with_row_loop_first, with_stored_order
 from tg2hdl_ir.passes.split import split_axis
+from tg2hdl_ir.passes.sum_turns import sum_in_turns
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.pipeline import all_rewrites, pass_names
 from tg2hdl_ir.printer import format_program
@@ -216,6 +217,13 @@ def _interleave(kernel: KernelIR, options: Options) -> Forms:
     if not axes:
         return []
     return [(interleave(flat, info, _one(options, "axis", axes[-1]), _one(options, "tile", 2)),)]
+
+
+@alone("sum-in-turns", turns="4")
+def _sum_in_turns(kernel: KernelIR, options: Options) -> Forms:
+    flat = flatten(kernel)
+    made = sum_in_turns(flat, _one(options, "turns", 4))
+    return [] if made is flat else [(made,)]
 
 
 @alone("forward-stores", steps="2")

@@ -52,6 +52,7 @@ LARGEST_RATIO = MappingProxyType(
         "fixed starts": 0.995,
         "shared core": 1.1,
         "followers": 1.01,
+        "results in order": 0.95,
         # Of the steps of all kernels.
         "another placing order": 0.99,
         # Only compared with one another.

@@ -6,16 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tg2hdl_ir import (
-    DType,
-    Interval,
-    IRBufLoad,
-    KernelIR,
-)
+from tg2hdl_ir import DType, Interval, IRBufLoad, KernelIR
 from tg2hdl_ir.analysis.accumulators import accumulator_ranges
 from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
 from tg2hdl_ir.passes.forward_stores import changed_in_place, forward_stores
 from tg2hdl_ir.passes.interleave import interleave
+from tg2hdl_ir.passes.sum_turns import sum_in_turns, sum_steps, summed_at_the_end
 from tg2hdl_ir.pipeline import canonicalize, run_stage
 from tg2hdl_lower.dataflow.binding import Binder
 from tg2hdl_lower.dataflow.dataflow import Dataflow
@@ -23,7 +19,7 @@ from tg2hdl_lower.dataflow.leaf_builder import build_dataflow
 from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, Trials, decide, most_cycles
-from tg2hdl_lower.lanes.interleavings import Tiles, interleavings
+from tg2hdl_lower.lanes.interleavings import Tiles, best_tile, interleavings
 from tg2hdl_lower.lower_latency import lower_latency_units
 from tg2hdl_lower.memory.demand import PortInterval
 from tg2hdl_lower.memory.layout import Layout
@@ -57,6 +53,8 @@ from tg2hdl_lower.sharing.multipliers import (
 __all__ = ["Planning", "PreparedKernel"]
 
 MEMORY_CYCLES = 2
+
+_CHAINED = "a sum returns to its unit without a register, as that takes fewer cycles"
 
 MAX_ROUNDS = 4
 """Largest II that is sought by interleaving fewer outputs than an II of 1 takes."""
@@ -105,6 +103,9 @@ class Planning:
         Nodes of the kernels that were planned, by the fields on which they depend and that trials change.
     tiled : dict
         Kernels with interleaved outputs, by the kernel without them.
+    in_order : bool
+        Whether sums of floats take turns on partial sums instead of with other outputs: each result is then done as
+        soon as possible.  Only where they may be regrouped.
     """
 
     info: AxisInfo
@@ -115,6 +116,7 @@ class Planning:
     chained: bool = False
     flows: dict[_FlowKey, tuple[KernelIR, Dataflow]] = field(default_factory=dict, compare=False, repr=False)
     tiled: dict[tuple[KernelIR, Tiles], KernelIR] = field(default_factory=dict, compare=False, repr=False)
+    in_order: bool = False
 
     @classmethod
     def of(
@@ -271,6 +273,8 @@ class Planning:
         # Registers of forwarded elements start once in a run, not once for each output.
         if any(isinstance(s, IRBufLoad) and s.forwarded for s in flat.loop_tree.statements()):
             return plan
+        if self.in_order and (found := self._one_by_one(flat, plan)).ii == 1:
+            return found
         trials = self._trials("interleave", "interleaved outputs", "one output at a time", flat, plan)
         self._interleave(flat, plan, trials)
         return _decided(
@@ -304,6 +308,23 @@ class Planning:
                 self._offer(flat, tiles, trials)
             if trials.best is not before:
                 break
+
+    def _one_by_one(self, flat: KernelIR, plan: HardwarePlan) -> HardwarePlan:
+        """Plan with an II of 1 whose results are done one after the other; the given one where there is none."""
+        trials = self._trials("sum-in-turns", "interleaved outputs", "one sum at a time", flat, plan)
+
+        def offer(name: str, trial: HardwarePlan) -> bool:
+            trial = replace(trial, notes=(*trial.notes, name))
+            trials.offer(_alternative(name, trial), trial)
+            return trial.ii == 1
+
+        if not offer(_CHAINED, replace(self, chained=True).finished(flat)) and (steps := sum_steps(flat)):
+            counts = (min(steps, best_tile(steps, plan.ii + more)[0]) for more in range(MEMORY_CYCLES + 1))
+            for count in dict.fromkeys(counts):
+                trial, source = self.finished(sum_in_turns(flat, count)), summed_at_the_end(flat, count)
+                if offer(f"{count} partial sums in turn", replace(trial, source=source)):
+                    break
+        return _decided(trials.best, trials.decision("a result is done before the next one begins"))
 
     def _offer(self, flat: KernelIR, tiles: Tiles, trials: Trials[HardwarePlan]) -> None:
         """Offer the plan with these outputs interleaved."""
@@ -344,8 +365,7 @@ class Planning:
         )
         if made is None:
             return _decided(plan, decision)
-        note = "a sum returns to its unit without a register, as that takes fewer cycles"
-        return _decided(replace(trial, notes=(*trial.notes, note)), decision)
+        return _decided(replace(trial, notes=(*trial.notes, _CHAINED)), decision)
 
     def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
         """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan.
@@ -436,6 +456,8 @@ class PreparedKernel:
         layouts: dict[int, Layout] | None = None,
         storage: dict[int, DType] | None = None,
         roles: Mapping[int, MemoryRole] | None = None,
+        *,
+        in_order: bool = False,
     ) -> PreparedKernel:
         """Prepare a kernel; parameters and errors are those of `plan_kernel`.
 
@@ -445,8 +467,11 @@ class PreparedKernel:
         options : LowerOptions, optional
         lanes, layouts, storage, roles
             As of `plan_kernel`.
+        in_order : bool
+            As of `Planning`.
         """
-        return cls(*Planning.of(kernel, options or LowerOptions(), lanes, layouts, storage, (), roles))
+        planning, flat = Planning.of(kernel, options or LowerOptions(), lanes, layouts, storage, (), roles)
+        return cls(replace(planning, in_order=in_order), flat)
 
     def plan(self, shared: Collection[str] = ()) -> HardwarePlan:
         """Plan it with these units outside; errors as of `plan_kernel`."""
@@ -464,14 +489,8 @@ class PreparedKernel:
             trial = replace(planning, options=units).interleaved(flat)
             names = ", ".join(sorted(shorter.values()))
             fewer = trial if _longest(trial) < _longest(plan) else None
-            made, decision = decide(
-                "units",
-                flat.name,
-                "lower-latency unit",
-                first,
-                [(_alternative(names, trial), fewer)],
-                prefer=options.prefer,
-            )
+            tried, change = [(_alternative(names, trial), fewer)], "lower-latency unit"
+            made, decision = decide("units", flat.name, change, first, tried, prefer=options.prefer)
             if made is not None:
                 note = f"lower-latency units shorten accumulator stalls: {names}"
                 plan = replace(made, notes=(*made.notes, note))

@@ -148,6 +148,8 @@ class LaneChooser:
         Who else uses each buffer, from which the kind of its memory and its ports follow.
     sparing : bool
         Among lanes of equal cycles, take those with the lowest memory demand instead of the first ones.
+    in_order : bool
+        Only sums have lanes, so that each result is done before the next one begins; see `Planning`.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class LaneChooser:
         options: CompileOptions,
         *,
         sparing: bool,
+        in_order: bool = False,
     ) -> None:
         self.known = known
         self.storage = storage
@@ -169,6 +172,8 @@ class LaneChooser:
         fixed = {idx: entry.layout for idx, entry in known.items() if entry.layout.lanes > 1}
         self.kernel = split_for_layouts(kernel, fixed) if options.chooses_lanes else kernel
         self.info = analyze_axes(self.kernel, regroup_floats=options.float_order == "relaxed")
+        self.legal = self.info.reducible | self.info.scanned | (set() if in_order else self.info.independent)
+        self.in_order = in_order
         self.recurrence = recurrence_latency(self.kernel, options) if self.info.floats else 1
         self.products = leaf_multiplications(self.kernel)
         self.packing = packing_axes(self.kernel, element_ranges(storage)) & self.info.independent
@@ -308,7 +313,8 @@ class LaneChooser:
             if loop.counter is not None and isinstance(loop.bound, int) and loop.loops
             if loop.counter.axis in self.info.independent
         )
-        return max(interval, -(-self.recurrence // turns)) * self._steps(lanes)
+        stalls = 1 if self.in_order else -(-self.recurrence // turns)
+        return max(interval, stalls) * self._steps(lanes)
 
     def _fill(self, lanes: dict[int, int]) -> int:
         """Cycles of the adders that one step of a float sum passes through; a register follows each of them."""
@@ -322,9 +328,9 @@ class LaneChooser:
         return levels * (self.recurrence + 1)
 
     def _candidates(self, lanes: int) -> list[dict[int, int]]:
-        key = frozenset(self.info.independent | self.info.reducible | self.info.scanned), lanes
+        key = frozenset(self.legal), lanes
         if key not in self._known_candidates:
-            self._known_candidates[key] = candidate_lanes(self.kernel, self.info, lanes)
+            self._known_candidates[key] = candidate_lanes(self.kernel, self.legal, lanes)
         return self._known_candidates[key]
 
     def _steps(self, lanes: dict[int, int]) -> int:

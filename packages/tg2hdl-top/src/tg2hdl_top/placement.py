@@ -104,7 +104,9 @@ def place_cores(repeats: Repeats, options: CompileOptions) -> PlacedProgram:
     return _placed(repeats.first_runs(), options, dict(repeats.storage), roles)
 
 
-def place(program: ProgramIR, options: CompileOptions) -> PlacedProgram:
+def place(
+    program: ProgramIR, options: CompileOptions, in_order: Collection[int] = frozenset()
+) -> PlacedProgram:
     """Plan every kernel call.
 
     A buffer gets its layout from the kernel that needs several lanes of it; kernels that touch it one element at a
@@ -117,10 +119,12 @@ def place(program: ProgramIR, options: CompileOptions) -> PlacedProgram:
     program : ProgramIR
         With canonical kernels.
     options : CompileOptions
+    in_order : collection of int
+        Calls whose results are done one after the other, see `Planning`.
     """
     roles = buffer_roles(program, options)
     slot_roles = [{idx: roles[n] for idx, n in call.slots.items()} for call in program.calls]
-    return _placed(program, options, element_types(program, roles), slot_roles)
+    return _placed(program, options, element_types(program, roles), slot_roles, frozenset(in_order))
 
 
 def _placed(
@@ -128,10 +132,12 @@ def _placed(
     options: CompileOptions,
     storage: dict[int, DType],
     roles: Sequence[dict[int, MemoryRole]],
+    in_order: frozenset[int] = frozenset(),
 ) -> PlacedProgram:
     """Plan every call; `roles` by call and slot."""
-    found, sparing, decisions = _ties(program, options, partial(_place, program, storage, roles, options))
-    again = partial(_place, program, storage, roles, options, sparing)
+    placed = partial(_place, program, storage, roles, options, in_order)
+    found, sparing, decisions = _ties(program, options, placed)
+    again = partial(placed, sparing)
     (choices, layouts), first = _relieved(program, found, again, options)
 
     options = _with_held_operands(options, [call.kernel for call in program.calls])
@@ -149,7 +155,8 @@ def _placed(
         number: int, shared: Collection[str] = (), other: Mapping[int, Layout] | None = None
     ) -> HardwarePlan:
         choice = choices[number]
-        planned = _planned(choice.kernel, options, frozenset(shared), arguments(number, other))
+        given = arguments(number, other)
+        planned = _planned(choice.kernel, options, frozenset(shared), given, number in in_order)
         decided = (*((first[number],) if number in first else ()), *choice.decisions)
         notes = (choice.why,) if choice.why else ()
         if not decided:
@@ -213,7 +220,11 @@ def _placed(
 
 
 def _planned(
-    kernel: KernelIR, options: CompileOptions, shared: frozenset[str], arguments: dict[str, Any]
+    kernel: KernelIR,
+    options: CompileOptions,
+    shared: frozenset[str],
+    arguments: dict[str, Any],
+    in_order: bool,
 ) -> HardwarePlan:
     """The plan of a kernel: the search asks for the same one several times, for other budgets too."""
     chosen = {f.name: getattr(options, f.name) for f in fields(LowerOptions)}
@@ -221,8 +232,10 @@ def _planned(
         # The multipliers only decide the timing.
         chosen |= {"multipliers": options.multipliers is None, "timing": (options.timing, options.spread)}
     given = [sorted(arguments[name].items()) for name in ("lanes", "layouts", "storage", "roles")]
-    key = kernel, repr((chosen, given))
-    prepared = remembered(("prepared", *key), lambda: PreparedKernel.of(kernel, options, **arguments))
+    key = kernel, repr((chosen, given)), in_order
+    prepared = remembered(
+        ("prepared", *key), lambda: PreparedKernel.of(kernel, options, in_order=in_order, **arguments)
+    )
     return remembered(("plan", shared, *key), lambda: prepared.plan(shared))
 
 
@@ -284,6 +297,7 @@ def _place(
     storage: dict[int, DType],
     roles: Sequence[dict[int, MemoryRole]],
     options: CompileOptions,
+    in_order: frozenset[int],
     sparing: bool,
     first: tuple[int, ...] = (),
 ) -> _Lanes:
@@ -301,7 +315,7 @@ def _place(
         slots = call.slots
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
-        choose = partial(_choice, call.kernel, narrow, roles[number], options, sparing)
+        choose = partial(_choice, call.kernel, narrow, roles[number], options, sparing, number in in_order)
         choice = choose(known)
         twice = [
             [idx for idx in slots if slots[idx] == n]
@@ -326,16 +340,17 @@ def _choice(
     roles: Mapping[int, MemoryRole],
     options: CompileOptions,
     sparing: bool,
+    in_order: bool,
     known: dict[int, BufferLayout],
 ) -> KernelLanes:
-    chooser = partial(LaneChooser, kernel, known, storage, roles, options, sparing=sparing)
+    chooser = partial(LaneChooser, kernel, known, storage, roles, options, sparing=sparing, in_order=in_order)
     # The accesses of users live as long as the choices that are remembered.
     users = [
         (idx, entry.layout, tuple((id(u.accesses), tuple(u.lanes.items()), u.interval) for u in entry.users))
         for idx, entry in sorted(known.items())
     ]
     given = (*sorted(storage.items()), *sorted(roles.items()))
-    key = "lanes", kernel, sparing, options.multipliers, options.float_order, tuple(users), given
+    key = "lanes", kernel, sparing, in_order, options.multipliers, options.float_order, tuple(users), given
     return remembered(key, lambda: chooser().choose())
 
 

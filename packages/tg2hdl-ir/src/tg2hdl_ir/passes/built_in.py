@@ -44,6 +44,7 @@ from tg2hdl_ir.passes.signs import choose_signs
 from tg2hdl_ir.passes.single_registers import drop_single_indices
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.passes.split_loops import split_loops
+from tg2hdl_ir.passes.sum_turns import sum_in_turns
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.plugins.descriptors import PassDef
 
@@ -99,7 +100,7 @@ BUILTIN_PASSES = [
     ),
     *_table("cuts", start_at_bias, cut_kernel, cut_products, split_sum),
     *_table("lanes", flatten, unroll, pack_products),
-    *_table("loops", lead_in, interleave, forward_stores, in_order, with_idle_steps),
+    *_table("loops", lead_in, interleave, sum_in_turns, forward_stores, in_order, with_idle_steps),
     *_table("registers", forward_registers, balance, choose_initial_late, clear_with_last),
     *_table(
         "parts",

@@ -156,20 +156,18 @@ def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll:
     return lanes
 
 
-def candidate_lanes(kernel: KernelIR, info: AxisInfo, lanes: int) -> list[dict[int, int]]:
+def candidate_lanes(kernel: KernelIR, legal: Collection[int], lanes: int) -> list[dict[int, int]]:
     """Lane vectors of at most `lanes` lanes in each loop, those with the fewest steps first.
 
     Parameters
     ----------
     kernel : KernelIR
-    info : AxisInfo
-        Which axes may have lanes.
+    legal : collection of int
+        Axes that may have lanes.
     lanes : int
         Upper bound.
     """
-    found = sorted(
-        _vectors(kernel.loop_tree, info.independent | info.reducible | info.scanned, lanes), key=_Vector.order
-    )
+    found = sorted(_vectors(kernel.loop_tree, legal, lanes), key=_Vector.order)
     # Wide candidates may be port-bound; keep some from smaller budgets.
     chosen = found[:MAX_CANDIDATES]
     for budget in (lanes // n for n in range(2, lanes + 1)):

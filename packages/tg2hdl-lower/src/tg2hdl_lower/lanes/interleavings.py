@@ -5,7 +5,7 @@ from __future__ import annotations
 from tg2hdl_ir import KernelIR
 from tg2hdl_ir.analysis.axes import AxisInfo
 
-__all__ = ["Tiles", "independent_axes", "interleavings"]
+__all__ = ["Tiles", "best_tile", "independent_axes", "interleavings"]
 
 Tiles = tuple[tuple[int, int], ...]
 """Axes with the outputs of each that are interleaved."""
@@ -25,17 +25,24 @@ def interleavings(flat: KernelIR, info: AxisInfo, distance: int) -> list[Tiles]:
     axes = independent_axes(flat, info)
     found: list[tuple[float, int, Tiles]] = []
     for n, (axis, bound) in enumerate(axes):
-        tile, waste = _best_tile(bound, distance)
+        tile, waste = best_tile(bound, distance)
         found.append((waste, tile, ((axis, tile),)))
         if bound < distance:
             for outer, outer_bound in axes[n + 1 :]:
-                tile, waste = _best_tile(outer_bound, -(-distance // bound))
+                tile, waste = best_tile(outer_bound, -(-distance // bound))
                 found.append((waste, tile * bound, ((axis, bound), (outer, tile))))
     return [tiles for _, _, tiles in sorted(found)]
 
 
-def _best_tile(bound: int, least: int) -> tuple[int, float]:
-    """Tile of at least `least` slots with the fewest idle ones, and slots per used slot."""
+def best_tile(bound: int, least: int) -> tuple[int, float]:
+    """Tile of at least `least` slots with the fewest idle ones, and slots per used slot.
+
+    Parameters
+    ----------
+    bound : int
+        Slots that are used.
+    least : int
+    """
     tiles = range(least, max(least, min(bound, 4 * least)) + 1)
     tile = min(tiles, key=lambda t: (-(-bound // t) * t, t))
     return tile, -(-bound // tile) * tile / bound

@@ -99,13 +99,14 @@ class HardwarePlan(NodeGraph):
     variants : tuple of HardwarePlan
         The plans of a core for several plans of one shape; the other fields are wide enough for each.
     regrouped : bool
-        Whether float sums may be added in another order than the source's; the order is that of `kernel`.
+        Whether float sums may be added in another order than the program's; the order is that of `kernel`.
     follows : bool
         Whether it keeps the pace of the kernel before it, whose results it reads as they are written.
     decisions : tuple of Decision
         Decisions of the planner.
     source : KernelIR, optional
         The kernel that `plan_kernel` was given, where the plan must compute the same bits; a design has its own.
+        Of sums that take turns, the kernel of `summed_at_the_end`.
     """
 
     kernel: KernelIR

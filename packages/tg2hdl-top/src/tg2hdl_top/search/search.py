@@ -38,6 +38,7 @@ from tg2hdl_top.search.measure import (
     planned_area,
     planned_figures,
 )
+from tg2hdl_top.search.results_in_order import with_results_in_order
 from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
 from tg2hdl_top.shared_memories import with_shared_memories
@@ -251,8 +252,9 @@ def _planned(
 
 def _with_orders(form: Form, options: CompileOptions) -> tuple[Form, None, list[HardwarePlan]]:
     """A core for each call, and the followers among them."""
-    program, placed = form.program, place(form.program, options)
-    form = replace(form, trail=(*form.trail, *placed.decisions))
+    program = form.program
+    placed, decided = with_results_in_order(program, options, partial(_ordered_cost, program, options))
+    form = replace(form, trail=(*form.trail, *placed.decisions, *decided))
     plans, followers = with_followers(program, placed.plans, placed.follower, options)
     found = _ordered(program, options, replace(placed, plans=plans))
     if not any(plan.follows for plan in plans):
@@ -274,6 +276,10 @@ def _with_orders(form: Form, options: CompileOptions) -> tuple[Form, None, list[
     )
     trail = (*form.trail, *(followers if trials.taken else ()), decision)
     return replace(form, trail=trail), None, trials.best
+
+
+def _ordered_cost(program: ProgramIR, options: CompileOptions, placed: PlacedProgram) -> Cost:
+    return _whole_cost(program, options, _ordered(program, options, placed))
 
 
 def _whole_cost(program: ProgramIR, options: CompileOptions, plans: Sequence[HardwarePlan]) -> Cost:
@@ -313,7 +319,7 @@ def with_regrouped_sums(program: ProgramIR, plans: list[HardwarePlan]) -> Progra
         Of the calls.
     """
     calls = tuple(
-        replace(call, kernel=plan.kernel) if plan.regrouped else call
+        replace(call, kernel=plan.source or plan.kernel) if plan.regrouped else call
         for call, plan in zip(program.calls, plans, strict=True)
     )
     return replace(program, calls=calls)

@@ -65,7 +65,12 @@ def _beside(plans: Sequence[HardwarePlan], sharing: Sharing) -> int:
     for plan in plans:
         used.update({pool: plan.cycles() for pool in _pools(plan, sharing)})
     busiest = max(used, key=lambda pool: used[pool], default="")
-    apart = (plan for plan in plans[1:] if busiest not in (found := _pools(plan, sharing)) and found)
+    # Of the kernels without multipliers only float reductions may finish one result after the other.
+    apart = (
+        plan
+        for number, plan in enumerate(plans)
+        if busiest not in (found := _pools(plan, sharing)) and ((number and found) or plan.regrouped)
+    )
     return sum(plan.drain for plan in plans[1:]) + sum(plan.cycles() - plan.drain for plan in apart)
 
 

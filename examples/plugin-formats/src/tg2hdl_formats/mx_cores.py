@@ -88,7 +88,9 @@ class _BlockSum(FusedSum):
         element = self.format
         for k, pair in enumerate(self._pairs(p)):
             x, y = (_significand(value, element) for value in pair)
-            p[f"product{k}"] = x[0] * y[0]
+            # Rows in logic: of two to four bits, too few for a multiplier block.
+            rows = [Cat(Const(0, i), x[0] & bit.replicate(len(x[0]))) for i, bit in enumerate(y[0])]
+            p[f"product{k}"] = sum(rows[1:], rows[0])[: 2 * len(x[0])]
             # From the exponents of the fields of 1.
             p[f"places{k}"] = (x[1] + y[1] - 2).as_unsigned()[: element.exponent + 1]
             p[f"negative{k}"] = pair[0][-1] ^ pair[1][-1]

@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor
 from tinygrad.uop.ops import Ops, UOp
 
-from tg2hdl_backend import capture, custom_op
+from tg2hdl_backend import capture, custom_op, own_result
 from tg2hdl_ir import OpDef, UnsupportedError, hookimpl, registry
 from tg2hdl_ir.golden import evaluate_program
 
@@ -105,3 +105,12 @@ def test_refusals():
 def test_types_that_the_op_does_not_take_are_refused():
     with pytest.raises(Exception, match=r"my\.mix does not take operands of type \(int16, fp32\)"):
         capture(lambda x, y: custom_op("my.mix", x, y), X, F)
+
+
+def test_devices_of_tinygrad_do_not_have_it():
+    with pytest.raises(UnsupportedError) as error:
+        own_result(lambda x: custom_op("my.mix", x, x), X)
+    assert str(error.value) == (
+        "unsupported: tinygrad's PYTHON device does not have these ops of plugins: my.mix\n  at: model <lambda>\n"
+        "  hint: compare with a reference of your own; golden and simulate compute the op"
+    )

@@ -82,6 +82,7 @@ def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") 
     specs = [i if isinstance(i, UOp) else spec_of(f"x{n}", i) for n, i in enumerate(arrays)]
     used = _used_buffers(model, specs)
     failures: list[Exception] = []
+    foreign: set[str] = set()
     for plain_loops in (1, 0):
         # Each attempt begins with the state that the model had.
         with _tensors_on(device, used), settings(NOOPT=plain_loops, BEAM=0, JIT=0, DEV=device):
@@ -93,17 +94,30 @@ def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") 
                     if weight.uop.device is not None:
                         weight.realize()
                 results = list(flat_tensors(function(*arguments)))
+                foreign |= _ops_of_plugins(results)
                 return [_array(t, device) for t in results]
             except MemoryError:
                 raise
             except Exception as error:
                 failures.append(error)
+    where = f"model {getattr(function, '__name__', type(function).__name__)}"
+    if foreign:
+        raise UnsupportedError(
+            f"tinygrad's {device} device does not have these ops of plugins: {', '.join(sorted(foreign))}",
+            where=where,
+            hint="compare with a reference of your own; golden and simulate compute the op",
+        )
     first = failures[0]
     raise UnsupportedError(
         f"tinygrad cannot run the model on its {device} device: {type(first).__name__}: {first}",
-        where=f"model {getattr(function, '__name__', type(function).__name__)}",
+        where=where,
         hint="compare with another reference",
     ) from first
+
+
+def _ops_of_plugins(results: Iterable[Tensor]) -> set[str]:
+    """Names of the ops that `custom_op` has put into a program."""
+    return {u.arg[0] for t in results for u in t.uop.toposort() if u.op is Ops.CUSTOMI}
 
 
 def _used_buffers(model: Callable[..., Any], specs: list[Any]) -> set[int]:

@@ -7,6 +7,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl_ir.golden import evaluate
 
 RNG = np.random.default_rng(5)
 
@@ -76,3 +77,14 @@ def test_strict_rows_keep_their_order():
         squares += column
     scale = np.float32(1) / np.sqrt(squares * np.float32(1 / 32) + np.float32(1e-5))
     np.testing.assert_allclose(accelerator.golden(x), x * scale[:, None], rtol=3e-7)
+
+
+def test_the_golden_model_adds_moving_sums_as_the_hardware_does():
+    x = RNG.normal(size=(3, 22)).astype(np.float32)
+    options = tg2hdl.CompileOptions(multipliers=1, float_order="relaxed")
+    design = tg2hdl.compile(lambda x: x.softmax().sum(-1), x, options=options).design
+    pairs = zip(design.program.calls, design.core_plans, strict=True)
+    ((golden, planned),) = [(c.kernel, p.kernel) for c, p in pairs if c.kernel is not p.kernel]
+    arrays = {b.idx: RNG.normal(size=b.depth).astype(np.float32) for b in planned.buffers}
+    (one,), (other,) = (evaluate(kernel, arrays).values() for kernel in (golden, planned))
+    np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))

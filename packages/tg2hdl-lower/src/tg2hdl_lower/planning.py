@@ -106,6 +106,8 @@ class Planning:
     in_order : bool
         Whether sums of floats take turns on partial sums instead of with other outputs: each result is then done as
         soon as possible.  Only where they may be regrouped.
+    regroups : bool
+        Whether relaxed sums are regrouped; sums that take turns are trees already, which golden results follow.
     """
 
     info: AxisInfo
@@ -117,6 +119,7 @@ class Planning:
     flows: dict[_FlowKey, tuple[KernelIR, Dataflow]] = field(default_factory=dict, compare=False, repr=False)
     tiled: dict[tuple[KernelIR, Tiles], KernelIR] = field(default_factory=dict, compare=False, repr=False)
     in_order: bool = False
+    regroups: bool = True
 
     @classmethod
     def of(
@@ -225,7 +228,7 @@ class Planning:
     def _dataflow(self, kernel: KernelIR) -> tuple[KernelIR, Dataflow]:
         """The kernel as it is scheduled, and its nodes with units of their own."""
         registers, options = self.registers, self.options
-        relaxed = options.float_order == "relaxed"
+        relaxed = options.float_order == "relaxed" and self.regroups
         kernel = run_stage("registers", kernel, regroup_floats=relaxed, floats=not self.chained)
         known = {
             r.idx: registers[origin]
@@ -321,7 +324,8 @@ class Planning:
         if not offer(_CHAINED, replace(self, chained=True).finished(flat)) and (steps := sum_steps(flat)):
             counts = (min(steps, best_tile(steps, plan.ii + more)[0]) for more in range(MEMORY_CYCLES + 1))
             for count in dict.fromkeys(counts):
-                trial, source = self.finished(sum_in_turns(flat, count)), summed_at_the_end(flat, count)
+                trial = replace(self, regroups=False).finished(sum_in_turns(flat, count))
+                source = summed_at_the_end(flat, count)
                 if offer(f"{count} partial sums in turn", replace(trial, source=source)):
                     break
         return _decided(trials.best, trials.decision("a result is done before the next one begins"))

@@ -53,7 +53,6 @@ from tg2hdl_lower.sharing.multipliers import (
 __all__ = ["Planning", "PreparedKernel"]
 
 MEMORY_CYCLES = 2
-
 _CHAINED = "a sum returns to its unit without a register, as that takes fewer cycles"
 
 MAX_ROUNDS = 4
@@ -104,8 +103,7 @@ class Planning:
     tiled : dict
         Kernels with interleaved outputs, by the kernel without them.
     in_order : bool
-        Whether sums of floats take turns on partial sums instead of with other outputs: each result is then done as
-        soon as possible.  Only where they may be regrouped.
+        Whether sums of floats take turns on partial sums, not with other outputs, where they may be regrouped.
     regroups : bool
         Whether relaxed sums are regrouped; sums that take turns are trees already, which golden results follow.
     """

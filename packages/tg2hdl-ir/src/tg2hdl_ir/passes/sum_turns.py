@@ -284,10 +284,6 @@ class _Turns:
         self.ends.append(IRRegStore(partial, reg, turn))
         return partial
 
-    def _whole(self, partial: IRValue) -> IRValue:
-        """The whole sum in the last step."""
-        return self._moving_sum(partial)
-
     def _moving_sum(self, value: IRValue) -> IRValue:
         """The sum of the values of as many steps as there are partial sums."""
         sums, size = {1: value}, 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -61,6 +63,22 @@ class PacketBridge(wiring.Component):
                 "design": Out(serves.signature(by_element=True)),
             }
         )
+
+    def connect_link(self, m: Module, link: Any) -> None:
+        """Connect the bytes of a link, which has these members with the other directions.
+
+        Parameters
+        ----------
+        m : Module
+        link : Component
+        """
+        m.d.comb += [
+            self.byte_in.eq(link.byte_in),
+            self.valid_in.eq(link.valid_in),
+            link.byte_out.eq(self.byte_out),
+            link.valid_out.eq(self.valid_out),
+            self.ready_out.eq(link.ready_out),
+        ]
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""

@@ -13,7 +13,7 @@ from tg2hdl_ir import InputError, registry
 from tg2hdl_ir.errors import unknown_name
 from tg2hdl_top.ports.base import HostPort, port_class
 
-__all__ = ["LinkSettings", "PacketPort", "link_class", "link_kinds", "links_of"]
+__all__ = ["LinkSettings", "PacketPort", "is_ecp5", "link_class", "link_kinds", "links_of"]
 
 
 @dataclass(frozen=True)
@@ -115,3 +115,13 @@ def links_of(platform: Any) -> tuple[str, ...]:
     """
     found = [kind for kind in link_kinds() if link_class(kind).has_pins(platform)]
     return tuple(sorted(found, key=lambda kind: (kind != "uart", kind)))
+
+
+def is_ecp5(platform: Any) -> bool:
+    """Whether the FPGA of a board is an ECP5, whose pads and PLLs some links need.
+
+    Parameters
+    ----------
+    platform : amaranth.build.Platform
+    """
+    return str(getattr(platform, "device", "")).startswith("LFE5")

@@ -14,7 +14,7 @@ from tg2hdl_ir import SimulationError
 from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.packet_bridge import PacketBridge
 from tg2hdl_top.ports.packet_driver import PacketDriver
-from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort
+from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort, is_ecp5
 from tg2hdl_top.ports.packets import END
 from tg2hdl_top.ports.rgmii import connect_rgmii
 from tg2hdl_top.ports.udp_endpoint import ETHERNET_PINS, IP, PAYLOAD, UdpEndpoint
@@ -48,9 +48,7 @@ class UdpPort(PacketPort):
     @classmethod
     def has_pins(cls, platform: Any) -> bool:
         """Whether the board has a gigabit PHY at an ECP5, whose pins it drives at double data rate."""
-        if ("eth_rgmii", 0) not in platform.resources or not str(getattr(platform, "device", "")).startswith(
-            "LFE5"
-        ):
+        if ("eth_rgmii", 0) not in platform.resources or not is_ecp5(platform):
             return False
         return {"mdc", "mdio"} <= {pad.name for pad in platform.lookup("eth_rgmii", 0).ios}
 
@@ -67,13 +65,7 @@ class UdpPort(PacketPort):
         wiring.connect(m, wiring.flipped(self.design), bridge.design)
         m.submodules.endpoint = endpoint = UdpEndpoint(self.hold_bits)
         wiring.connect(m, wiring.flipped(self.outside.eth), endpoint.eth)
-        m.d.comb += [
-            bridge.byte_in.eq(endpoint.byte_in),
-            bridge.valid_in.eq(endpoint.valid_in),
-            endpoint.byte_out.eq(bridge.byte_out),
-            endpoint.valid_out.eq(bridge.valid_out),
-            bridge.ready_out.eq(endpoint.ready_out),
-        ]
+        bridge.connect_link(m, endpoint)
         return m
 
 

@@ -17,7 +17,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_ir import ToolMissingError
 from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.packet_bridge import PacketBridge
-from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort
+from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort, is_ecp5
 from tg2hdl_top.ports.packets import END
 from tg2hdl_top.ports.usb_transceiver import UsbReceiver, UsbTransmitter
 
@@ -67,8 +67,7 @@ class UsbPort(PacketPort):
     def has_pins(cls, platform: Any) -> bool:
         """Whether the board has a socket whose lines, and their pull-up, are at the FPGA."""
         # Only the family of the ECP5 makes a second clock.
-        is_ecp5 = str(getattr(platform, "device", "")).startswith("LFE5")
-        if not is_ecp5 or ("usb", 0) not in platform.resources:
+        if not is_ecp5(platform) or ("usb", 0) not in platform.resources:
             return False
         lines = {pad.name: pad.ios[0] for pad in platform.lookup("usb", 0).ios}
         return all(name in lines and len(lines[name].names) == 1 for name in ("d_p", "d_n", "pullup"))
@@ -98,21 +97,15 @@ class UsbPort(PacketPort):
         serial = UsbSerial(self.serves.program)
         m.submodules.serial = DomainRenamer({"usb": "sync"})(serial) if platform is None else serial
         wiring.connect(m, wiring.flipped(self.outside.usb), serial.usb)
-        m.d.comb += [
-            bridge.byte_in.eq(serial.byte_in),
-            bridge.valid_in.eq(serial.valid_in),
-            serial.byte_out.eq(bridge.byte_out),
-            serial.valid_out.eq(bridge.valid_out),
-            bridge.ready_out.eq(serial.ready_out),
-        ]
+        bridge.connect_link(m, serial)
         return m
 
 
 class UsbSerial(wiring.Component):
     """A serial device between the domains ``usb``, of 48 MHz, and ``sync``.
 
-    Transactions, endpoints and descriptors are LUNA's; its own transceiver answers after 14 bits, where the
-    specification allows 6.5, and needs another clock of 12 MHz.
+    Transactions, endpoints and descriptors are LUNA's; its own transceiver answers later than the specification
+    allows, and needs another clock of 12 MHz.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def _sum(x: Any, y: Any, flip: bool, result: DType) -> npt.NDArray[Any]:
     width = result.bit_width
     (s, e, m, nar), (t, f, n, other) = _decode(x, width), _decode(y, width)
     t = t ^ flip
-    # The larger number with 31 bits below it, of which all that the smaller one reaches further are one.
+    # 31 bits below the larger operand hold the shifted smaller one; the lowest bit is sticky.
     swap = (n > 0) & ((m == 0) | (f > e) | (f == e) & (n > m))
     big, small = np.where(swap, n, m) << 31, np.where(swap, m, n) << 31
     sign, scale = np.where(swap, t, s), np.where(swap, f, e)

@@ -29,11 +29,8 @@ def with_lanes(kernel, lanes):
     return unroll(flatten(kernel), analyze_axes(kernel, regroup_floats=True), {1: lanes})
 
 
-@pytest.mark.parametrize("terms", [2, 5, 7, 12, 23])
-@pytest.mark.parametrize("lanes", [1, 2, 4])
+@pytest.mark.parametrize(("terms", "lanes"), [(t, n) for t in (2, 5, 7, 12, 23) for n in (1, 2, 4) if n < t])
 def test_sums_of_whole_numbers_are_the_same(terms, lanes):
-    if lanes >= terms:
-        pytest.skip("no loop is left")
     kernel, x = norm(terms), np.random.default_rng(1).integers(-4, 5, ROWS * terms).astype(np.float32)
     expected = np.sqrt(np.square(x.reshape(ROWS, terms)).sum(1))
     flat, arrays = with_lanes(kernel, lanes), {0: np.zeros(ROWS, np.float32), 1: x}

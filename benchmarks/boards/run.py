@@ -26,6 +26,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.bench import json_text, markdown_table
 from tg2hdl.device_folder import register_map
 from tg2hdl.model_file import load_model_file
 from tg2hdl.python_file import run_file
@@ -157,20 +158,15 @@ def main() -> None:
         # Read again: other boards may have been added meanwhile.
         rows = json.loads(TABLE.read_text()) if TABLE.is_file() else []
         rows = [r for r in rows if any(r[k] != new[k] for k in key)] + [new]
-        TABLE.write_text(json.dumps(rows, indent=1) + "\n")
+        TABLE.write_text(json_text(rows))
     rows = json.loads(TABLE.read_text())
     keys = {(r["model"], r["multipliers"]) for r in rows}
     sizes = {key: link_bytes(register_map(compiled(*key)).to_dict()) for key in keys}
     for r in rows:
         link = r["baud"] // 10 // sizes[r["model"], r["multipliers"]]
         r["images/s, link"] = int(min(r["images/s at Fmax"], link))
-    TABLE.write_text(json.dumps(rows, indent=1) + "\n")
-    names = list(rows[0])
-    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += [
-        "| " + " | ".join(f"{v:,}" if isinstance(v := r[n], int) else str(v) for n in names) + " |"
-        for r in rows
-    ]
+    TABLE.write_text(json_text(rows))
+    lines = markdown_table(list(rows[0]), ([r[name] for name in rows[0]] for r in rows))
     (HERE / "table.md").write_text("\n".join(lines) + "\n")
 
 

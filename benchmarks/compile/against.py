@@ -133,7 +133,7 @@ def main() -> None:
     if options.case:
         print(json.dumps(measure(workloads, options.case[0], int(options.case[1]))))
         return
-    from tg2hdl.bench import versions
+    from tg2hdl.bench import json_text, versions
 
     sides = {"before": options.checkout.resolve(), "now": HERE.parents[1]}
     checkout = str(sides["before"])
@@ -162,7 +162,7 @@ def main() -> None:
                 "versions": versions(),
                 "rows": [{"workload": w, "multipliers": m, **rows[w, m]} for w, m in ordered],
             }
-            path.write_text(json.dumps(found, indent=1) + "\n")
+            path.write_text(json_text(found))
             (HERE / "against.md").write_text(table(found))
 
 

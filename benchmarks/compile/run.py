@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tg2hdl.bench import json_text
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "compile.json"
 WORKLOADS = HERE.parent / "workloads.py"
@@ -190,7 +192,7 @@ def run_scale(only: str) -> None:
             results[name] = pool.apply(measure_scale, (name,))
         print({k: v for k, v in results[name].items() if k != "versions"}, flush=True)
         rows = [results[n] for n in SCALE if n in results]
-        path.write_text(json.dumps(rows, indent=1) + "\n")
+        path.write_text(json_text(rows))
         (HERE / "scale.md").write_text(scale_table(rows))
 
 
@@ -227,7 +229,7 @@ def main() -> None:
                 for size in MULTIPLIERS[name]
                 if (name, size) in results
             ]
-            RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+            RESULTS.write_text(json_text(rows))
             (HERE / "compile.md").write_text(table(rows))
     raise SystemExit(int(exceeded))
 

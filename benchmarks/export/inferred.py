@@ -21,6 +21,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.bench import json_text
 from tg2hdl_sim.yosys import run_yosys, yosys_version
 
 HERE = Path(__file__).parent
@@ -80,7 +81,7 @@ def measure() -> Iterator[dict[str, Any]]:
 
 def write_table(rows: list[dict[str, Any]]) -> None:
     """Write inferred.json and inferred.md."""
-    (HERE / "inferred.json").write_text(json.dumps(rows, indent=2) + "\n")
+    (HERE / "inferred.json").write_text(json_text(rows))
     lines = [
         "# Blocks that Yosys infers from exported Verilog",
         "",

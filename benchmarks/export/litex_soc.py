@@ -29,6 +29,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.bench import json_text
 from tg2hdl.testbench.accesses import AccessOperation, register_accesses
 
 RESULTS = Path(__file__).with_suffix(".json")
@@ -233,7 +234,7 @@ def main() -> int:
             ).stdout.strip(),
         }
         known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps(known | {given.bus: outcome}, indent=2) + "\n")
+        RESULTS.write_text(json_text(known | {given.bus: outcome}))
         return int(not passed)
 
 

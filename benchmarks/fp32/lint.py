@@ -21,6 +21,7 @@ from pathlib import Path
 
 from amaranth.back import rtlil
 
+from tg2hdl.bench import json_text
 from tg2hdl_fp32.__main__ import OPERATIONS, make_core
 from tg2hdl_fp32.errors import FloatParameterError
 from tg2hdl_fp32.format import FORMATS
@@ -79,7 +80,7 @@ def main() -> int:
         for case, row in zip(cases, found, strict=True):
             if rows.get(" ".join(case)) != row:
                 rows[" ".join(case)] = row
-                RESULTS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+                RESULTS.write_text(json_text(dict(sorted(rows.items()))))
             if row["result"] != "clean" and "logic" in row:
                 print(f"{' '.join(case)}: {row['result']}", flush=True)
     built = [row for row in rows.values() if "logic" in row]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tg2hdl.bench import versions
+from tg2hdl.bench import json_text, versions
 
 __all__ = ["HERE", "write_record"]
 
@@ -38,7 +37,7 @@ def write_record(
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     record = {"date": date, "versions": found, "command": command, "totals": dict(totals)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record | {k: dict(v) for k, v in tables.items()}, indent=1) + "\n")
+    path.write_text(json_text(record | {k: dict(v) for k, v in tables.items()}))
     tools = ", ".join(f"{name} {version}" for name, version in found.items())
     lines = [f"# {title}", "", f"`{command}`, {date}; {tools}.", "", *_table(totals)]
     for name, rows in tables.items():

@@ -10,7 +10,6 @@ design of one small input and output; the others write the input, start, and rea
 
 from __future__ import annotations
 
-import json
 import platform
 import statistics
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tg2hdl.bench import json_text, markdown_table
 from tg2hdl_host import Device
 from tg2hdl_host.testing import UsbBridge
 
@@ -67,14 +67,12 @@ def main() -> None:
         "numpy": version("numpy"),
         "calls per second": rows,
     }
-    (HERE / "bridge.json").write_text(json.dumps(facts, indent=1) + "\n")
+    (HERE / "bridge.json").write_text(json_text(facts))
     lines = [
         "Single calls per second behind a USB bridge whose latency timer has so many milliseconds "
         f"({facts['date']}, Python {facts['python']}, numpy {facts['numpy']}).",
         "",
-        "| " + " | ".join(rows[0]) + " |",
-        "|" + "---|" * len(rows[0]),
-        *("| " + " | ".join(map(str, row.values())) + " |" for row in rows),
+        *markdown_table(list(rows[0]), (row.values() for row in rows)),
     ]
     (HERE / "bridge.md").write_text("\n".join(lines) + "\n")
 

@@ -11,7 +11,6 @@ one packet and in several, in batches and in single calls.
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from collections import Counter
@@ -20,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import tg2hdl_host.link
+from tg2hdl.bench import json_text, markdown_table
 from tg2hdl_host.device import Device
 from tg2hdl_host.errors import HostError
 
@@ -86,11 +86,10 @@ def main() -> None:
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else WANTED
     found = {"line": faults(wanted), "datagrams": faults(wanted, DisturbedNetwork)}
     rows = zip(*(column.items() for column in found.values()), strict=True)
-    lines = [f"| {a[0]} | {a[1]} | {b[1]} |" for a, b in rows]
-    text = "\n".join(["| | line | datagrams |", "|---|---|---|", *lines]) + "\n"
+    text = "\n".join(markdown_table(["", *found], ((*a, b[1]) for a, b in rows))) + "\n"
     print(text)
     if wanted >= WANTED:
-        (HERE / "faults.json").write_text(json.dumps(found, indent=1) + "\n")
+        (HERE / "faults.json").write_text(json_text(found))
         (HERE / "faults.md").write_text(text)
     sys.exit(any(column["wrong results"] or column["hangs"] for column in found.values()))
 

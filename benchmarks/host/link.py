@@ -8,13 +8,13 @@ that what both have at their ends cancels. All results are compared with the gol
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import tg2hdl
+from tg2hdl.bench import json_text, markdown_table
 from tg2hdl.model_file import load_model_file
 from tg2hdl.serve import open_line
 from tg2hdl_host import Device
@@ -57,10 +57,9 @@ def main() -> None:
         )
         print(rows[-1], flush=True)
     rows.append({"requests": "nothing but the 64 bytes", "bytes of an image": 64.0, "images/s": BAUD // 640})
-    (HERE / "link.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (HERE / "link.json").write_text(json_text(rows))
     lines = [f"Time of an image of 64 bytes on the serial line, in bytes, and images/s at {BAUD:,} baud.", ""]
-    lines += ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
-    lines += ["| " + " | ".join(map(str, row.values())) + " |" for row in rows]
+    lines += markdown_table(list(rows[0]), (row.values() for row in rows))
     (HERE / "link.md").write_text("\n".join(lines) + "\n")
 
 

@@ -23,7 +23,7 @@ from amaranth.back import rtlil
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl.bench import tools, write_results
+from tg2hdl.bench import markdown_table, tools, write_results
 from tg2hdl_backend.stream_runner import packets_on
 from tg2hdl_sim.yosys import run_yosys
 from tg2hdl_synth import estimate_design
@@ -193,14 +193,8 @@ def table(made: dict[str, Any]) -> str:
         f"{tools(made)}. Made by `python benchmarks/memory/rows.py`. Cycles from packet to packet "
         "behind `axi-stream` without pauses, as predicted; DP16KD of an ECP5 by the plan, by the estimate, by Yosys.",
         "",
-        "| " + " | ".join(columns) + " |",
-        "|" + "---|" * len(columns),
+        *markdown_table(columns, ([row.get(column, "-") for column in columns] for row in made["rows"])),
     ]
-    for each in made["rows"]:
-        cells = [each.get(column, "-") for column in columns]
-        lines.append(
-            "| " + " | ".join(f"{c:,}" if isinstance(c, int | float) else str(c) for c in cells) + " |"
-        )
     return "\n".join(lines) + "\n"
 
 

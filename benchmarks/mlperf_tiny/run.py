@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import tg2hdl
-from tg2hdl.bench import versions
+from tg2hdl.bench import json_text, versions
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_synth import part_named
 from tg2hdl_synth.families.ecp5 import ECP5
@@ -216,7 +216,7 @@ def main() -> None:
         do = place if given.place else measure
         for _ in do(Path(given.folder), name, rows.setdefault(name, {}), given):
             record["networks"] = {n: rows[n] for n in NETWORKS if n in rows}
-            target.write_text(json.dumps(record, indent=1) + "\n")
+            target.write_text(json_text(record))
             (HERE / "mlperf_tiny.md").write_text(table(record))
 
 

@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.bench import json_text
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "models.json"
 LIMITS = """
@@ -149,7 +151,7 @@ def main() -> None:
             rows = sorted(
                 [*rows, row], key=lambda r: order.index((r["model"], r["multipliers"], r["options"]))
             )
-            RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+            RESULTS.write_text(json_text(rows))
             (HERE / "models.md").write_text(table(rows))
             print(table([row]).removesuffix(LIMITS).splitlines()[-3], flush=True)
 

@@ -6,7 +6,6 @@ the function in float64; the golden model computes what the hardware does, bit f
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tg2hdl.bench import json_text
 from tg2hdl_backend.testing.onnx_functions import FUNCTIONS, NEAR, inputs, relative_errors
 
 
@@ -70,7 +70,7 @@ def main() -> None:
             n: {k: None if math.isnan(v) else v for k, v in r._asdict().items()} for n, r in rows.items()
         },
     }
-    (target / "accuracy.json").write_text(json.dumps(record, indent=1) + "\n")
+    (target / "accuracy.json").write_text(json_text(record))
     text = [
         "# Relative error of the real functions of ONNX files",
         "",

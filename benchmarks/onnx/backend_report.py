@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
+from tg2hdl.bench import json_text
 from tg2hdl_backend.testing.onnx_cases import NOISE_IN_FILE, CaseResult
 
 DOOR_NAMES = {
@@ -30,7 +30,7 @@ def write_report(folder: Path, name: str, command: str, found: list[CaseResult],
         "counts": {s: counts[s] for s in STATUSES},
         "tests": [r.record() for r in found],
     }
-    (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(json_text(data))
     fixed = [r for r in found if r.fixed]
     simulated = [r for r in found if r.rtl]
     lines = [
@@ -85,7 +85,7 @@ def write_door_report(folder: Path, command: str, found: dict[str, list[CaseResu
     rows = {door: [r.record() for r in results] for door, results in found.items()}
     today = date.today().isoformat()
     data = {"command": command, "date": today, "versions": versions, "doors": rows}
-    (folder / "quantizer_tests.json").write_text(json.dumps(data, indent=1) + "\n")
+    (folder / "quantizer_tests.json").write_text(json_text(data))
     counts = [
         f"| {DOOR_NAMES[door]} | {len(results)} | "
         + " | ".join(str(sum(r.status == s for r in results)) for s in STATUSES)

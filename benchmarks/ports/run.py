@@ -20,6 +20,7 @@ from amaranth.back import rtlil
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.bench import json_text, markdown_table
 from tg2hdl_sim.yosys import run_yosys
 from tg2hdl_top.ports import build_port
 
@@ -68,10 +69,8 @@ def main() -> None:
     for port in PORTS:
         rows.append(row(port))
         print(rows[-1], flush=True)
-    (HERE / "ports.json").write_text(json.dumps(rows, indent=1) + "\n")
-    names = list(rows[0])
-    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += ["| " + " | ".join(f"{r[n]:,}" if n != "port" else r[n] for n in names) + " |" for r in rows]
+    (HERE / "ports.json").write_text(json_text(rows))
+    lines = markdown_table(list(rows[0]), (row.values() for row in rows))
     (HERE / "ports.md").write_text("\n".join(lines) + "\n")
 
 

@@ -33,7 +33,7 @@ from models import MODELS, trained
 from onnxruntime_reference import onnxruntime_accuracy
 
 import tg2hdl
-from tg2hdl.bench import versions
+from tg2hdl.bench import json_text, versions
 from tg2hdl_backend import tensor_graph
 from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.tensors import evaluate_graph
@@ -224,7 +224,7 @@ class Figures:
         figures[key] = found | {"sources": self.sources[group]}
         self.rows = {n: self.rows[n] for n in MODELS if n in self.rows}
         content = {"versions": versions(*LIBRARIES), "rows": self.rows}
-        (self._folder / "accuracy.json").write_text(json.dumps(content, indent=1) + "\n")
+        (self._folder / "accuracy.json").write_text(json_text(content))
         (self._folder / "accuracy.md").write_text(table(self))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -102,14 +101,11 @@ def main() -> int:
 
 def write(rows: list[dict[str, Any]], wrong: int, seconds: int) -> None:
     """The results as JSON and as a table."""
-    from tg2hdl.bench import versions
+    from tg2hdl.bench import json_text, versions
 
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     record = {"date": today, "versions": versions(), "budgets": BUDGETS, "slower": wrong}
-    heads = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items()]
-    programs = ",\n".join(map(json.dumps, rows))  # a line each
-    text = "{\n" + ",\n".join(heads) + f',\n"programs": [\n{programs}\n]\n}}\n'
-    (HERE / "budgets.json").write_text(text)
+    (HERE / "budgets.json").write_text(json_text(record | {"programs": rows}))
     fewest = [
         sum(row["cycles"][n] == min(c for c in row["cycles"] if c is not None) for row in rows)
         for n in range(len(BUDGETS))

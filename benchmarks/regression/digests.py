@@ -189,13 +189,13 @@ def main() -> int:
         f"{sum(r['seconds'] for r in results.values()):.0f} s of processor time, {before:.0f} s when recorded"
     )
     if options.record:
-        from tg2hdl.bench import versions
+        from tg2hdl.bench import json_text, versions
 
         record = {
             "versions": versions(),
             "cases": {**known, **results} if options.only or not options.all else results,
         }
-        RESULTS.write_text(json.dumps(record, indent=1) + "\n")
+        RESULTS.write_text(json_text(record))
         return 0
     if not names:
         print("no cases: record them first with --all --record")

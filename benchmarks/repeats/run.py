@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.bench import json_text
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "repeats.json"
 SIMULATED = 30_000
@@ -188,7 +190,7 @@ def main() -> None:
             row = pool.apply(measure, (name, arguments.alone))
         rows = [r for r in rows if (r["model"], r["alone"]) != (name, arguments.alone)]
         rows = sorted([*rows, row], key=lambda r: (names.index(r["model"]), r["alone"]))
-        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        RESULTS.write_text(json_text(rows))
         (HERE / "repeats.md").write_text(table(rows))
         print({k: v for k, v in row.items() if k != "versions"}, flush=True)
 

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.bench import json_text
+
 HERE = Path(__file__).parent
 LONGEST = 20_000
 """Cycles up to which a program is simulated."""
@@ -124,7 +126,7 @@ def _write(path: Path, key: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     mean = math.exp(sum(math.log(row["overlap"] / row["serial"]) for row in rows) / len(rows))
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     record = {"date": date, **key, "geometric_mean": round(mean, 3), "rows": rows}
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    path.write_text(json_text(record))
 
 
 def _random(count: int, seed: int) -> dict[str, tuple[Any, tuple[Any, ...]]]:

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import tg2hdl
+from tg2hdl.bench import json_text
 from tg2hdl_backend.runner import Runner
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim import SimulationModel, batch_size, open_batch, open_simulation
@@ -160,7 +161,7 @@ def main() -> None:
         before = result["designs"].get(name, {"rows": []})
         result["designs"][name] = measure(name, arguments.engines)
         result["designs"][name]["rows"] += [r for r in before["rows"] if r["engine"] not in arguments.engines]
-        JSON.write_text(json.dumps(result, indent=2) + "\n")
+        JSON.write_text(json_text(result))
         TABLE.write_text(table(result))
 
 

@@ -4,7 +4,6 @@ Each model runs in a process of its own as a user runs it, ``tg2hdl.compile`` an
 empty cache.  Writes ``first_result.json`` beside this file.
 """
 
-import json
 import multiprocessing
 import os
 import resource
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tg2hdl.bench import json_text
 
 JSON = Path(__file__).with_suffix(".json")
 
@@ -74,7 +75,7 @@ def main() -> None:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             rows.append(pool.apply(measure, (name,)))
         print(rows[-1], flush=True)
-        JSON.write_text(json.dumps(rows, indent=1) + "\n")
+        JSON.write_text(json_text(rows))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Almost all of them run in every cycle, and the processor retires four to six in 
 is what limits one input.  Needs objdump.  Writes ``instructions.json`` beside this file.
 """
 
-import json
 import re
 import subprocess
 import tempfile
@@ -15,6 +14,7 @@ import numpy as np
 from designs import DESIGNS, WORKLOADS
 
 import tg2hdl
+from tg2hdl.bench import json_text
 from tg2hdl_sim import SimulationModel
 from tg2hdl_sim.compiler import find_compiler, shared_command
 from tg2hdl_sim.levelized import emit, engine
@@ -60,7 +60,7 @@ def main() -> None:
         }
         found[name] = {"instructions": counts.total(), **dict(counts.most_common()), "C": statements}
         print(name, found[name], flush=True)
-    Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=2) + "\n")
+    Path(__file__).with_suffix(".json").write_text(json_text(found))
 
 
 if __name__ == "__main__":

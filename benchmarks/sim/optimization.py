@@ -5,7 +5,6 @@ result in million cycles per CPU second (the best of three).  Writes ``optimizat
 beside this file.
 """
 
-import json
 import os
 import resource
 import sys
@@ -17,6 +16,7 @@ import numpy as np
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.bench import json_text
 from tg2hdl_sim import SimulationModel
 from tg2hdl_sim.compiler import compile_shared, find_compiler
 from tg2hdl_sim.levelized.engine import FLAGS, LARGE, generate
@@ -118,7 +118,7 @@ def main() -> None:
         result["designs"][name] = measure(make())
         print(name, result["designs"][name], flush=True)
     result["load"] = round(os.getloadavg()[0], 1)
-    JSON.write_text(json.dumps(result, indent=2) + "\n")
+    JSON.write_text(json_text(result))
     TABLE.write_text(table(result))
 
 

@@ -21,6 +21,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from tg2hdl.bench import json_text
 from tg2hdl_sim import SimulationModel, compiler, open_batch, open_simulation
 from tg2hdl_sim.levelized import emit
 from tg2hdl_sim.levelized import engine as levelized
@@ -342,7 +343,7 @@ def main() -> None:
                 print(bad[-1], flush=True)
         result["netlists"] += len(seeds)
         result["steps each"] = STEPS
-        path.write_text(json.dumps(result, indent=2) + "\n")
+        path.write_text(json_text(result))
         print(f"{result['netlists']} netlists, {len(bad)} designs differ", flush=True)
     print(f"{arguments.netlists} netlists, {len(bad)} designs differ")
     raise SystemExit(bool(bad))

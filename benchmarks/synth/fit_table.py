@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 import tg2hdl
-from tg2hdl.bench import load_workloads
+from tg2hdl.bench import json_text, load_workloads
 from tg2hdl.bench.table import markdown
 from tg2hdl_synth import estimate_design, part_named
 from tg2hdl_synth.estimate import convert
@@ -114,7 +114,7 @@ def main() -> None:
         for *_, found_by_synthesis, estimate in samples:
             found_by_synthesis["estimate"] = asdict(estimate)
         for family, document in documents.items():
-            _path(family).write_text(json.dumps(document, indent=1) + "\n")
+            _path(family).write_text(json_text(document))
             _path(family).with_suffix(".md").write_text(markdown(document["rows"]))
 
 

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.bench import json_text
 from tg2hdl_backend import own_result
 from tg2hdl_backend.testing import PROGRAMS
 from tg2hdl_ir.errors import Tg2hdlError
@@ -239,7 +240,7 @@ def main() -> int:
         print(f"{found['outcome']:12s} {name:40s} {found['seconds']:6.1f} s  {first}", flush=True)
         programs = list((known | {o["program"]: o for o in outcomes}).values())
         counts = {k: sum(o["outcome"] == k for o in programs) for k in OUTCOMES}
-        options.json.write_text(json.dumps({"counts": counts, "programs": programs}, indent=1) + "\n")
+        options.json.write_text(json_text({"counts": counts, "programs": programs}))
     print(", ".join(f"{sum(o['outcome'] == k for o in outcomes)} {k}" for k in OUTCOMES))
     if options.rtl:
         options.json.with_suffix(".md").write_text(page(json.loads(options.json.read_text())))

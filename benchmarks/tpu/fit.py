@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tg2hdl.bench import json_text
 from tg2hdl_synth import DesignTooLargeError, synthesize
 from tg2hdl_tpu import Config
 from tg2hdl_tpu.hardware.core import TensorCore
@@ -115,7 +116,7 @@ def main() -> None:
     rows = json.loads(path.read_text()) if path.exists() else {}
     for name in arguments.names or DESIGNS:
         rows[name] = row(name, arguments)
-        path.write_text(json.dumps(rows, indent=1) + "\n")
+        path.write_text(json_text(rows))
         (HERE / "fit.md").write_text(page(rows))
 
 

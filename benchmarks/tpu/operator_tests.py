@@ -28,6 +28,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tg2hdl.bench import json_text
+
 HERE = Path(__file__).parent
 RELEASE = "0.12.0"
 OUTCOMES = ("passed", "skipped", "refused", "not the device", "too long", "failed", "wrong", "not run")
@@ -156,7 +158,7 @@ def record(path: Path, outcomes: list[dict[str, Any]], source: str) -> None:
     """Write the outcomes and a page of those that did not pass."""
     counts = {k: sum(o["outcome"] == k for o in outcomes) for k in OUTCOMES}
     facts = {"tinygrad": metadata.version("tinygrad"), "tests": source, "counts": counts}
-    path.write_text(json.dumps(facts | {"outcomes": outcomes}, indent=1) + "\n")
+    path.write_text(json_text(facts | {"outcomes": outcomes}))
     lines = ["# tinygrad's operator tests on the device TINYTPU", ""]
     lines.append(
         f"`python benchmarks/tpu/operator_tests.py`: tinygrad {facts['tinygrad']}, tests of {source}, simulator of "

@@ -20,6 +20,7 @@ from typing import Any
 from amaranth.back import rtlil
 
 import tg2hdl_tpu
+from tg2hdl.bench import json_text
 from tg2hdl_tpu import Config, run_bundle
 from tg2hdl_tpu.hardware.chip import Chip
 from tg2hdl_tpu.hardware.simulate import Hardware
@@ -109,8 +110,8 @@ def main() -> int:
                 mine["ended"] = dict(sorted(ended.items()))
                 if time.monotonic() > written + 60:
                     written = time.monotonic()
-                    RESULTS.write_text(json.dumps(state, indent=1) + "\n")
-        RESULTS.write_text(json.dumps(state, indent=1) + "\n")
+                    RESULTS.write_text(json_text(state))
+        RESULTS.write_text(json_text(state))
         print(f"{name}: {mine}", flush=True)
     different = sum(machine["different"] for machine in state.values())
     total = sum(machine["instructions"] for machine in state.values())

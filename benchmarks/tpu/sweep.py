@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from steady_state import SIZE, WORDS, cases
 
+from tg2hdl.bench import json_text
 from tg2hdl_synth import synthesize
 from tg2hdl_tpu import Config, run_bundle
 from tg2hdl_tpu.hardware.core import TensorCore
@@ -131,7 +132,7 @@ def main() -> None:
         if name is not None and not (arguments.resume and "area" in rows[name]):
             rows[name]["area"] = area(machine(*SIZES[name]), place=arguments.place)
             print(name, rows[name]["area"], flush=True)
-        path.write_text(json.dumps(rows, indent=1) + "\n")
+        path.write_text(json_text(rows))
         (HERE / "sweep.md").write_text(page(rows))
 
 

@@ -229,8 +229,10 @@ def main() -> None:
     figures = facts(*found)
     print(table(figures), end="")
     if options.output:
+        from tg2hdl.bench import json_text
+
         options.output.with_suffix(".md").write_text(table(figures))
-        options.output.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
+        options.output.with_suffix(".json").write_text(json_text(figures))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,17 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from tg2hdl.bench import BenchCase, BenchRow, Peer, Workload, load_workloads, measure, merge_document
+from tg2hdl.bench import (
+    BenchCase,
+    BenchRow,
+    Peer,
+    Workload,
+    json_text,
+    load_workloads,
+    markdown_table,
+    measure,
+    merge_document,
+)
 from tg2hdl.cli import cli
 from tg2hdl.cli.bench import bench_tables
 from tg2hdl_ir.errors import InputError, SimulationError
@@ -73,6 +83,29 @@ def test_a_run_is_continued_row_by_row(file, tmp_path):
     assert bench(file, "--multipliers", 1, *options).exception is None
     rows = json.loads(output.read_text())["rows"]
     assert [(row["multipliers"], row["simulated"]) for row in rows] == [(1, None), (2, None)]
+
+
+def test_json_has_a_record_on_each_line():
+    value = {
+        "date": "today",
+        "rows": [{"n": n, "text": "x" * 200} for n in range(3)],
+        "none": [],
+        "pair": (1, 2),
+    }
+    text = json_text(value)
+    assert json.loads(text) == json.loads(json.dumps(value))
+    assert text.splitlines()[1:4] == [' "date": "today",', ' "rows": [', f"  {json.dumps(value['rows'][0])},"]
+    assert (text.splitlines()[-3:], json_text({})) == ([' "none": [],', ' "pair": [1, 2]', "}"], "{}\n")
+
+
+def test_cells_of_a_table():
+    rows = [["a", 12345, None], ["two\nlines", 0.5, True]]
+    assert markdown_table(["x", "y", "z"], rows, right=1) == [
+        "| x | y | z |",
+        "|---|---|---:|",
+        "| a | 12,345 |  |",
+        "| two lines | 0.5 | True |",
+    ]
 
 
 def test_synthesis_is_kept_while_the_hardware_is_the_same(tmp_path):

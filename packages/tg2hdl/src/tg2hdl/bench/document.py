@@ -13,9 +13,33 @@ from tg2hdl.bench.table import markdown
 from tg2hdl_ir import InputError
 from tg2hdl_ir.files import write_files
 
-__all__ = ["merge_document", "write_results"]
+__all__ = ["json_text", "merge_document", "write_results"]
 
 Document = dict[str, Any]
+
+_WIDTH = 300
+"""Characters of a record that stays on one line."""
+
+
+def json_text(value: Any) -> str:
+    """Results as JSON with a record on each line, so that a diff shows the rows that changed.
+
+    Lists and objects of up to 300 characters are one line each; longer ones, and the whole, have a line for each
+    of their items.
+    """
+    return _lines(value, 0, 0) + "\n"
+
+
+def _lines(value: Any, indent: int, width: int = _WIDTH) -> str:
+    flat = json.dumps(value)
+    if not isinstance(value, dict | list | tuple) or not value or len(flat) <= width:
+        return flat
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {_lines(item, indent + 1)}" for key, item in value.items()]
+    else:
+        items = [_lines(item, indent + 1) for item in value]
+    begin = "\n" + " " * (indent + 1)
+    return flat[0] + begin + f",{begin}".join(items) + "\n" + " " * indent + flat[-1]
 
 
 def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -> Document:
@@ -52,8 +76,9 @@ def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -
         key=lambda r: (r["target"] != "generic", places.get(r["workload"], len(places)), r["multipliers"]),
     )
     document: Document = {"rows": ordered}
-    figures = json.dumps(document, indent=1) + "\n"
-    write_files(path.parent, {path.name: figures, path.with_suffix(".md").name: markdown(ordered)})
+    write_files(
+        path.parent, {path.name: json_text(document), path.with_suffix(".md").name: markdown(ordered)}
+    )
     return document
 
 
@@ -71,8 +96,7 @@ def write_results(path: Path, results: Mapping[str, Any], table: Callable[[Docum
     """
     made = {"date": datetime.now(UTC).date().isoformat(), "versions": versions()}
     document: Document = made | dict(results) | made
-    figures = json.dumps(document, indent=1) + "\n"
-    write_files(path.parent, {path.name: figures, path.with_suffix(".md").name: table(document)})
+    write_files(path.parent, {path.name: json_text(document), path.with_suffix(".md").name: table(document)})
 
 
 def _key(row: dict[str, Any]) -> tuple[str, int, str]:

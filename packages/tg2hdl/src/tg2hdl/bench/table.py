@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
-__all__ = ["COLUMNS", "cells", "markdown", "peer_lines", "tools"]
+__all__ = ["COLUMNS", "cells", "markdown", "markdown_table", "peer_lines", "tools"]
 
 Row = dict[str, Any]
 
@@ -79,8 +79,8 @@ def markdown(rows: Sequence[Row]) -> str:
         "JSON names that placer; where it names none, only `heap` was tried.",
     ]
     for target in dict.fromkeys(row["target"] for row in rows):
-        lines += ["", f"## Compiled for {target}", "", *_table(COLUMNS, [])]
-        lines += [_line(cells(row)) for row in rows if row["target"] == target]
+        of = (cells(row) for row in rows if row["target"] == target)
+        lines += ["", f"## Compiled for {target}", "", *markdown_table(COLUMNS, of)]
     lines += _listed("Beside other systems", rows, peer_lines)
     lines += _listed("Critical paths", rows, _critical)
     lines += _listed(
@@ -93,12 +93,28 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [_line(columns), "|" + "---|" * len(columns), *(_line(row) for row in rows)]
+def markdown_table(columns: Sequence[str], rows: Iterable[Iterable[Any]], right: int = 0) -> list[str]:
+    """Lines of a Markdown table.
+
+    Parameters
+    ----------
+    rows : iterable of iterable
+        Cells of each row.  Numbers get commas between thousands, None is an empty cell.
+    right : int
+        How many columns at the end are aligned to the right.
+    """
+    marks = "---|" * (len(columns) - right) + "---:|" * right
+    return [_line(columns), "|" + marks, *(_line(row) for row in rows)]
 
 
-def _line(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
+def _line(row: Iterable[Any]) -> str:
+    return "| " + " | ".join(map(_cell, row)) + " |"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value).replace("\n", " ")
 
 
 def _title(row: Row) -> str:
@@ -146,7 +162,7 @@ def _estimates(rows: Sequence[Row]) -> list[str]:
         "",
         f"Error of {len(found)} designs, " + "; ".join(summary) + ".",
         "",
-        *_table(columns, body),
+        *markdown_table(columns, body),
     ]
 
 

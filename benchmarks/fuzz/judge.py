@@ -272,7 +272,7 @@ def _has_infinity(array: Array) -> bool:
 
 
 def _problem(name: str, got: Array, want: Array, spread: Array | None = None) -> str:
-    """What differs; empty when nothing does."""
+    """What differs; empty when nothing does.  Zeros of both signs are equal, as ONNX does not say which it is."""
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, expected {want.dtype}: output {name!r}"
     if got.shape != want.shape:

@@ -281,3 +281,13 @@ def test_float_remainder_is_exact(tmp_path: Path) -> None:
     path = write(tmp_path / "m.onnx", [node], [(n, *value[1:]) for n in ("a", "b")], [value], opsets={"": 18})
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(golden(OnnxModel(path), a, b)[0], np.fmod(a, b))
+
+
+@pytest.mark.parametrize("op", ["Max", "Min"])
+@pytest.mark.parametrize("count", [4, 16])
+def test_of_zeros_the_last_operand_decides(op: str, count: int, tmp_path: Path) -> None:
+    """ONNX Runtime's rule on x86; the sign tells when it is divided by."""
+    one = np.resize(np.float32([0.0, -0.0, 0.0, -0.0, 3, -3]), count)
+    two = np.resize(np.float32([0.0, 0.0, -0.0, -0.0]), count)
+    got, want = _both(tmp_path, _node(op, "s"), one, s=two)
+    assert got.tobytes() == np.where(one == two, two, want).tobytes()

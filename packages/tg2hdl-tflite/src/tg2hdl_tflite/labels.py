@@ -25,6 +25,8 @@ _FAULTS = (
     ValueError,
 )
 """Errors of the archive's reader for damaged contents."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Python's reader unpacks other methods without a limit."""
 
 
 def label_files(data: bytes) -> tuple[tuple[str, ...], ...]:
@@ -33,7 +35,8 @@ def label_files(data: bytes) -> tuple[tuple[str, ...], ...]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for entry in archive.infolist()[:_MOST_FILES]:
-                if not entry.filename.endswith(".txt") or entry.file_size > _LABEL_BYTES:
+                is_text = entry.filename.endswith(".txt") and entry.compress_type in _METHODS
+                if not is_text or entry.file_size > _LABEL_BYTES:
                     continue
                 with archive.open(entry) as file:
                     text = file.read(_LABEL_BYTES).decode(errors="replace")

@@ -217,16 +217,16 @@ def sign(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def largest(node: OnnxNode, *inputs: Tensor) -> Tensor:
-    """Largest of the inputs; NaN if one is."""
+    """Largest of the inputs, the last of equal ones, as ONNX Runtime; NaN if one is."""
     return reduce(
-        lambda a, b: ((a < b) | (b != b)).where(b, a) if dtypes.is_float(a.dtype) else a.maximum(b), inputs
+        lambda a, b: ((b < a) | (a != a)).where(a, b) if dtypes.is_float(a.dtype) else a.maximum(b), inputs
     )
 
 
 def smallest(node: OnnxNode, *inputs: Tensor) -> Tensor:
-    """Smallest of the inputs; NaN if one is."""
+    """Smallest of the inputs, the last of equal ones, as ONNX Runtime; NaN if one is."""
     return reduce(
-        lambda a, b: ((b < a) | (b != b)).where(b, a) if dtypes.is_float(a.dtype) else a.minimum(b), inputs
+        lambda a, b: ((a < b) | (a != a)).where(a, b) if dtypes.is_float(a.dtype) else a.minimum(b), inputs
     )
 
 

@@ -3,7 +3,6 @@
 A face of which a version was released is recorded only after its changelog has begun another one.
 """
 
-import ast
 import json
 import re
 from importlib import import_module
@@ -15,21 +14,9 @@ PACKAGES = Path(__file__).parents[1] / "packages"
 RECORD = Path(__file__).with_name("faces.json")
 
 
-def face_of(package: str) -> list[str]:
-    """Names in `__all__` of a package; in tg2hdl-fp32 it is made from a table of names by module."""
-    file = PACKAGES / package / "src" / package.replace("-", "_") / "__init__.py"
-    assigned = {
-        ast.unparse(node.targets[0]): node.value
-        for node in ast.parse(file.read_text()).body
-        if isinstance(node, ast.Assign)
-    }
-    if isinstance(assigned["__all__"], ast.List):
-        return sorted(ast.literal_eval(assigned["__all__"]))
-    return sorted(name for names in ast.literal_eval(assigned["_MODULES"]).values() for name in names)
-
-
 def faces() -> dict[str, list[str]]:
-    return {p.name: face_of(p.name) for p in sorted(PACKAGES.iterdir()) if (p / "src").is_dir()}
+    names = sorted(p.name for p in PACKAGES.iterdir() if (p / "src").is_dir())
+    return {name: sorted(import_module(name.replace("-", "_")).__all__) for name in names}
 
 
 def changed() -> list[str]:

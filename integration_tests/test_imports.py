@@ -9,9 +9,8 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-
-from test_faces import face_of
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "packages").glob("*/src"))
@@ -36,7 +35,9 @@ def parsed(path: Path) -> ast.Module:
 
 @cache
 def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    return [n for n in ast.walk(parsed(path)) if isinstance(n, ast.Import | ast.ImportFrom)]
+    """Those of a module, and of the stub that lists the names of a package."""
+    trees = [parsed(p) for p in (path, path.with_suffix(".pyi")) if p.exists()]
+    return [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
 
 
 def imports(name: str, path: Path, known: Mapping[str, Path]) -> set[str]:
@@ -106,37 +107,6 @@ def test_the_adapter_is_a_leaf():
     assert outside == set()
 
 
-def declared(tree: ast.Module) -> set[tuple[str, str, str]]:
-    """Module, name and name in the package of all that a type checker sees imported."""
-    (block,) = (n for n in tree.body if isinstance(n, ast.If))
-    return {
-        (node.module or "", alias.name, alias.asname or alias.name)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-
-def test_names_that_load_late_are_those_that_type_checkers_see():
-    found = 0
-    for name, path in modules().items():
-        tree = parsed(path)
-        if not any(isinstance(n, ast.If) for n in tree.body):
-            continue
-        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "lazy_names"]
-        if not calls:
-            continue
-        table = ast.literal_eval(calls[0].args[1])
-        late = {
-            (f"{name if module.startswith('.') else ''}{module}", *(inner.partition(" as ")[::2]))
-            for module, names in table.items()
-            for inner in names
-        }
-        assert {(m, n, a or n) for m, n, a in late} == declared(tree), name
-        found += 1
-    assert found == 10
-
-
 def distribution(path: Path) -> str:
     return path.as_posix().partition("/packages/")[2].partition("/")[0]
 
@@ -144,8 +114,7 @@ def distribution(path: Path) -> str:
 @cache
 def face(package: str) -> set[str]:
     """Public names of a package; none of a module."""
-    path = modules().get(package)
-    return set(face_of(distribution(path))) if path in FACES else set()
+    return set(import_module(package).__all__) if modules().get(package) in FACES else set()
 
 
 def imported_modules(path: Path, known: Mapping[str, Path]) -> Iterator[tuple[str, str]]:

@@ -97,6 +97,15 @@ def public_names(tree: ast.Module) -> set[str]:
     return set()
 
 
+def names_of_stub(path: Path) -> set[str]:
+    """Names that a type stub imports for its package."""
+    return (
+        {line.split()[-1] for line in path.read_text().splitlines() if " as " in line}
+        if path.exists()
+        else set()
+    )
+
+
 def count_undescribed(root: Path) -> dict[str, tuple[int, int]]:
     """Public functions and methods with two or more parameters, and those without a section about them."""
     trees = {p: ast.parse(p.read_text()) for p in (root / "packages").glob("*/src/**/*.py")}
@@ -141,7 +150,7 @@ def count_structure(root: Path) -> dict[str, Any]:
     """Sizes of files, classes whose name another module's class has, and imports from other packages."""
     sources = list(root.glob("packages/*/src/*/"))
     faces = {
-        source.name: public_names(ast.parse(face.read_text()))
+        source.name: public_names(ast.parse(face.read_text())) | names_of_stub(source / "__init__.pyi")
         for source in sources
         if (face := source / "__init__.py").exists()
     }

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import pytest
 
-from tg2hdl_ir.lazy import lazy_names
+LAZY = "from tg2hdl_ir.lazy import lazy_face\n\n__all__, __getattr__, __dir__ = lazy_face(__name__)\n"
 
 
-def test_names_come_from_modules_beside_the_package_and_elsewhere(tmp_path, monkeypatch):
+@pytest.fixture
+def late(tmp_path, monkeypatch):
+    """A package whose face has one name that its module lacks."""
     (tmp_path / "late").mkdir()
-    (tmp_path / "late/__init__.py").write_text(
-        "from tg2hdl_ir.lazy import lazy_names\n"
-        '__getattr__, __dir__ = lazy_names(__name__, {".inner": ("run as go",), "json": ("dumps",)})\n'
+    (tmp_path / "late/__init__.py").write_text(LAZY)
+    (tmp_path / "late/__init__.pyi").write_text(
+        "from .inner import run as go\nfrom .inner import stop as stop\nfrom json import dumps as dumps\n\n"
+        "__version__: str\n"
     )
     (tmp_path / "late/inner.py").write_text("def run(): return 7\n")
     monkeypatch.syspath_prepend(tmp_path)
-    import late
+    yield import_module("late")
+    for name in ("late", "late.inner"):
+        sys.modules.pop(name, None)
 
+
+def test_names_come_from_modules_beside_the_package_and_elsewhere(late):
     assert "late.inner" not in sys.modules
     assert (late.go(), late.dumps([1])) == (7, "[1]")
-    assert [name for name in dir(late) if not name.startswith("__")] == ["dumps", "go"]
+    assert late.__all__ == ["dumps", "go", "stop"]
+    assert {name for name in dir(late) if not name.startswith("__")} == set(late.__all__)
     with pytest.raises(AttributeError, match=r"^module 'late' has no attribute 'run'$"):
         late.run  # noqa: B018
-    monkeypatch.delitem(sys.modules, "late")
 
 
-def test_a_name_that_its_module_lacks_is_an_error():
-    get, _ = lazy_names("tg2hdl_ir", {".dtype": ("Nothing",)})
-    with pytest.raises(AttributeError, match=r"module 'tg2hdl_ir\.dtype' has no attribute 'Nothing'"):
-        get("Nothing")
+def test_a_name_that_its_module_lacks_is_an_error(late):
+    with pytest.raises(AttributeError, match=r"module 'late\.inner' has no attribute 'stop'"):
+        late.stop  # noqa: B018

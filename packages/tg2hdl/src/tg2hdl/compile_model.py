@@ -18,7 +18,7 @@ from tg2hdl_ir.collection import rare_collection
 from tg2hdl_ir.turns import compiles
 from tg2hdl_top import CompileOptions, compile_program
 
-__all__ = ["compile_model_to_hardware"]
+__all__ = ["compile", "compile_model_to_hardware"]
 
 
 @compiles
@@ -139,3 +139,6 @@ def _unknown_option(name: str) -> InputError:
         notes=() if meant else (f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
         hint=hint,
     )
+
+
+compile = compile_model_to_hardware

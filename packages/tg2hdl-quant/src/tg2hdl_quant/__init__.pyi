@@ -1,0 +1,16 @@
+from .compat import bits_to_float as bits_to_float
+from .compat import dequantize as dequantize
+from .compat import float_to_bits as float_to_bits
+from .compat import quantize_int8 as quantize_int8
+from .compat import quantize_int16 as quantize_int16
+from .layers import Conv2D as Conv2D
+from .layers import Dense as Dense
+from .layers import Flatten as Flatten
+from .layers import Layer as Layer
+from .layers import MaxPool2D as MaxPool2D
+from .layers import QuantizedLayer as QuantizedLayer
+from .layers import ReLU as ReLU
+from .post_training import QuantizedNetwork as QuantizedNetwork
+from .post_training import quantize_network as quantize_network
+from .post_training import run_float as run_float
+from .symmetric import quantize_symmetric as quantize_symmetric

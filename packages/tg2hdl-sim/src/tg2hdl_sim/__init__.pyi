@@ -1,0 +1,16 @@
+from .batch import BATCH_SIZE as BATCH_SIZE
+from .batch import BatchSimulation as BatchSimulation
+from .batch import InputsDifferError as InputsDifferError
+from .batch import batch_pays as batch_pays
+from .batch import batch_size as batch_size
+from .batch import open_batch as open_batch
+from .engines import EngineEstimate as EngineEstimate
+from .engines import estimate_engines as estimate_engines
+from .engines import open_simulation as open_simulation
+from .model import Forecast as Forecast
+from .model import MemoryInfo as MemoryInfo
+from .model import PortInfo as PortInfo
+from .model import SimulationModel as SimulationModel
+from .simulation import Simulation as Simulation
+from .version import __version__ as __version__
+from .views import View as View

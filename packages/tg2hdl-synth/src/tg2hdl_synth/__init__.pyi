@@ -1,0 +1,14 @@
+from .compat import show_hardware as show_hardware
+from .compat import synthesis_stats as synthesis_stats
+from .errors import DesignTooLargeError as DesignTooLargeError
+from .errors import SynthesisError as SynthesisError
+from .estimate import estimate_design as estimate_design
+from .families.answers import Estimate as Estimate
+from .fits import Fit as Fit
+from .fits import check_weights_fit as check_weights_fit
+from .fits import design_fits as design_fits
+from .flow import synthesize as synthesize
+from .parts import PARTS as PARTS
+from .parts import part_named as part_named
+from .result import CriticalStep as CriticalStep
+from .result import SynthesisResult as SynthesisResult

@@ -1,0 +1,10 @@
+from .assembler import assemble as assemble
+from .bundle import Bundle as Bundle
+from .bundle import Output as Output
+from .bundle import Region as Region
+from .config import Config as Config
+from .disassembler import disassemble as disassemble
+from .isa import Instruction as Instruction
+from .machine import Machine as Machine
+from .machine import Result as Result
+from .machine import run_bundle as run_bundle

@@ -91,49 +91,52 @@ def test_blocks_are_those_of_yosys(part, figures, shapes, packed):
     assert counted == made
 
 
-DEEP = [(128, 2304, 1), (80, 3000, 2)]
-"""Bits of a word, words, read ports."""
+DEEP = [(128, 2304, 1, False), (80, 3000, 2, False), (72, 5120, 1, True), (108, 1280, 2, True)]
+"""Bits of a word, words, read ports, whether kernels write it."""
 
 
-def rom(name: str, width: int, words: int, ports: int) -> MemoryPlan:
-    """A read-only memory with random words."""
-    dtype, role = DType.from_width(2, False), MemoryRole(*[False] * 4)
+def planned(name: str, width: int, words: int, ports: int, written: bool) -> MemoryPlan:
+    """A memory with random words at power on."""
+    dtype, role = DType.from_width(2, False), MemoryRole(written, False, False, False)
     use = MemoryUse(words, width, role, 2)
     chosen = choose_kind(use, GENERIC)
     kind, layout = kind_named(chosen), Layout((words, width // 2), (1, width // 2))
     use = replace(use, latency=2 + kind.extra_latency(use, GENERIC))
     contents = np.random.default_rng(words).integers(0, 4, layout.depth).astype(dtype.numpy())
-    planned = (
+    decided = (
         kind.pieces(use, GENERIC, ports),
         kind.area(use, GENERIC, ports),
         kind.style(use, ports),
         contents,
     )
-    return MemoryPlan(name, dtype, layout, chosen, (), role, tuple(range(ports)), use.latency, *planned)
+    return MemoryPlan(name, dtype, layout, chosen, (), role, tuple(range(ports)), use.latency, *decided)
 
 
-class Roms(wiring.Component):
-    """Read-only memories of these shapes, as a design builds them."""
+class Planned(wiring.Component):
+    """Memories of these shapes, as a design builds them."""
 
-    def __init__(self, shapes: list[tuple[int, int, int]]) -> None:
-        self.roms = [rom(f"rom{n}", *shape) for n, shape in enumerate(shapes)]
-        super().__init__({"a": In(16), "q": Out(128)})
+    def __init__(self, shapes: list[tuple[int, int, int, bool]]) -> None:
+        self.memories = [planned(f"memory{n}", *shape) for n, shape in enumerate(shapes)]
+        super().__init__({"a": In(16), "d": In(128), "e": In(1), "q": Out(128)})
 
     def elaborate(self, platform: object) -> Module:
         m, total, address = Module(), Const(0, 128), Signal(16)
         m.d.sync += address.eq(self.a)
-        for memory in self.roms:
+        for memory in self.memories:
             built = kind_named(memory.kind).build(m, memory)
+            if memory.role.written:
+                enable = self.e.replicate(memory.layout.lanes)
+                built.write(m, self.a[: memory.layout.address_width], self.d[: memory.word_width], enable)
             for port in memory.ports:
                 total = total ^ built.read(m, port, (address + 7 * port)[: memory.layout.address_width])
         m.d.sync += self.q.eq(total)
         return m
 
 
-def test_pieces_of_rom_are_those_of_yosys():
+def test_pieces_are_those_of_yosys():
     target: TargetDef = replace(part_named("ecp5-85k"), bram=MANY, lut=MANY, ff=MANY)
-    component = Roms(DEEP)
+    component = Planned(DEEP)
     made = synthesize(component, target, place=False).by_memory
-    for memory in component.roms:
+    for memory in component.memories:
         assert len(memory.pieces) > 1
         assert made[memory.name] == memory.area.bram, memory.name

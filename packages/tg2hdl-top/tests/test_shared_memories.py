@@ -164,11 +164,11 @@ def test_lives():
     assert lives["y"][-1].end > 6
 
 
-def dense(kinds: list[tuple[int, int, object]]) -> tuple[ProgramIR, dict]:
-    """Layers without activations: matrices of bytes, which no two kernels read together."""
+def dense(kinds: list[tuple[int, int, object]], bits: int = 0) -> tuple[ProgramIR, dict]:
+    """Layers without activations: matrices of bytes, or fewer bits, which no two kernels read together."""
     rng, buffers, calls = np.random.default_rng(3), [buffer("x", "input", size=kinds[0][1], dtype=I8)], []
     for n, (rows, depth, vector) in enumerate(kinds):
-        low = -(1 << (n + 2))  # weights of 3, 4, 5 bits
+        low = -(1 << (bits - 1 if bits else n + 2))  # weights of 3, 4, 5 bits unless given
         weights = rng.integers(low, -low, rows * depth).astype(np.int8)
         last = n == len(kinds) - 1
         buffers += [
@@ -189,6 +189,16 @@ def test_rom_of_other_widths_are_stacked():
     assert len(widths) > 1
     assert rom.memory.word_width == max(widths)
     assert after < before
+
+
+def test_three_share_a_memory_where_two_of_them_would_spare_nothing():
+    program, inputs = dense([(306, 18, I8), (18, 306, I32), (306, 18, I32)], bits=8)
+    options = CompileOptions(schedule="serial", multipliers=18, share_kernels=False)
+    design, _, _ = same_without(program, options, inputs)
+    (rom,) = (a for a in design.arrays if a.memory.role.is_rom)
+    apart = compile_program(program, replace(options, share_memories=False))
+    assert [memory_blocks(apart)[name] for name in rom.members] == [4, 4, 4]
+    assert memory_blocks(design)[rom.memory.name] == 8  # as 612 words would
 
 
 def test_places_belong_to_buffers_in_any_order(monkeypatch):

@@ -1,4 +1,4 @@
-"""A ROM in pieces takes fewer block RAMs, and each port reads the words of the ROM."""
+"""A memory in pieces takes fewer block RAMs, and each port reads what is in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from tg2hdl_ir.dtype import DType
 from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.memory.block import BlockRam
-from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of_rom
+from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.lut import luts_of_rom
@@ -51,18 +51,35 @@ def rom(name: str, width: int, words: int, ports: int) -> MemoryPlan:
     ],
 )
 def test_pieces_spare_block_rams(width, words, ports, blocks, cuts):
-    found = pieces_of_rom(width, words, ports, FIGURES)
+    found = pieces_of(width, words, ports, FIGURES)
     assert found == tuple(Piece(*cut) for cut in cuts)
     counted = sum(block_rams(p.bits, p.words, ports, FIGURES, written=False) for p in found)
     assert (block_rams(width, words, ports, FIGURES, written=False), counted) == blocks
     assert sum(p.bits * p.words for p in found) == width * words
 
 
-def test_only_roms_with_a_register_behind_them_are_cut():
+@pytest.mark.parametrize(
+    ("width", "words", "ports", "blocks", "cuts"),
+    [
+        (72, 5120, 1, (36, 20), [(0, 2048), (2048, 2048), (4096, 1024)]),
+        (288, 1280, 1, (32, 24), [(0, 1024), (1024, 256)]),
+        (288, 2560, 2, (144, 80), [(0, 2048), (2048, 512)]),
+        (36, 3456, 1, (9, 9), [(0, 3456)]),
+    ],
+)
+def test_written_words_stay_whole(width, words, ports, blocks, cuts):
+    found = pieces_of(width, words, ports, FIGURES, written=True)
+    assert found == tuple(Piece(0, width, *cut) for cut in cuts)
+    counted = sum(block_rams(width, p.words, ports, FIGURES) for p in found)
+    assert (block_rams(width, words, ports, FIGURES), counted) == blocks
+
+
+def test_only_memories_with_a_register_behind_them_are_cut():
     use = MemoryUse(2304, 128, MemoryRole(*[False] * 4), 2)
     kind = BlockRam()
     assert len(kind.pieces(use, GENERIC, 1)) == 3
-    for other in (replace(use, latency=1), replace(use, role=MemoryRole())):
+    assert len(kind.pieces(replace(use, role=MemoryRole()), GENERIC, 1)) == 2
+    for other in (replace(use, latency=1), replace(use, role=MemoryRole(streamed=True))):
         assert kind.pieces(other, GENERIC, 1) == (Piece(0, 128, 0, 2304),)
 
 
@@ -83,6 +100,46 @@ def test_each_port_reads_the_words(width, words):
             ctx.set(addresses[1], other)
             await ctx.tick().repeat(memory.read_latency)
             assert [ctx.get(output) for output in outputs] == [expected[one], expected[other]]
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_pieces_keep_what_is_written(lanes):
+    """Random writes of lanes and reads at two ports, against an array; a read meets the word of before a write."""
+    rng, words, ports, width = np.random.default_rng(lanes), 1280, 2, 144 // lanes
+    layout, role, dtype = Layout((words, lanes), (1, lanes)), MemoryRole(), DType.from_width(width, False)
+    use, kind = MemoryUse(words, 144, role, 2), BlockRam()
+    planned = kind.pieces(use, GENERIC, ports), kind.area(use, GENERIC, ports), kind.style(use, ports)
+    memory = MemoryPlan("ram", dtype, layout, "block", (), role, (0, 1), 2, *planned)
+    assert [piece.words for piece in memory.pieces] == [1024, 256]
+    m = Module()
+    write, data, enable, *reads = Signal(11), Signal(144), Signal(lanes), Signal(11), Signal(11)
+    built = kind.build(m, memory)
+    built.write(m, write, data, enable)
+    outputs = [built.read(m, port, address) for port, address in enumerate(reads)]
+    few = [0, 5, 1023, 1024, 1029, 1279]
+
+    async def bench(ctx):
+        held, expected = np.zeros((words, lanes), object), []
+        for _ in range(300):
+            word, chosen = int(rng.choice(few)), [int(at) for at in rng.choice(few, 2)]
+            lane, value = int(rng.integers(1 << lanes)), [int(v) for v in rng.integers(0, 1 << 30, lanes)]
+            ctx.set(write, word)
+            ctx.set(data, sum(v << n * width for n, v in enumerate(value)))
+            ctx.set(enable, lane)
+            for address, at in zip(reads, chosen, strict=True):
+                ctx.set(address, at)
+            expected.append([sum(v << n * width for n, v in enumerate(held[at])) for at in chosen])
+            for n, v in enumerate(value):
+                if lane >> n & 1:
+                    held[word, n] = v
+            await ctx.tick()
+            if len(expected) > 1:
+                assert [ctx.get(output) for output in outputs] == expected[-2]
 
     simulator = Simulator(m)
     simulator.add_clock(1e-6)

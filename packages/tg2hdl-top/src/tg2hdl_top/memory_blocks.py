@@ -32,14 +32,14 @@ def memory_blocks(design: Design, family: FamilyDef | None = None, *, packed: bo
     members = {array.memory.name: array.members for array in design.arrays}
     found = {}
     for memory in design.built_memories:
+        lane = lane_enables(memory, design, members.get(memory.name, (memory.name,)))
         if len(memory.pieces) > 1:
-            reads = len(memory.ports)
+            reads, written = len(memory.ports), not memory.role.is_rom
             found[memory.name] = sum(
-                block_rams(piece.bits, piece.words, reads, family.memory, written=False)
+                block_rams(piece.bits, piece.words, reads, family.memory, written=written, lane=lane)
                 for piece in memory.pieces
             )
             continue
-        lane = lane_enables(memory, design, members.get(memory.name, (memory.name,)))
         use = replace(memory.use, words=memory.depth, lane=lane)
         found[memory.name] = kind_named(memory.kind).area(use, family, len(memory.ports)).bram
     return found

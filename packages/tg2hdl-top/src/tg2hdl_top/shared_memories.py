@@ -213,7 +213,21 @@ class _PairSearch:
             groups = [g for g in groups if id(g) not in gone]
             saved |= {(id(g), id(joined)): self._saved(g, joined) for g in groups if _alike(g[0], joined[0])}
             groups.append(joined)
-        return self._fewer(groups)
+        return self._fewer(self._in_threes(groups))
+
+    def _in_threes(self, groups: list[list[_Unit]]) -> list[list[_Unit]]:
+        """Groups of words of one width, joined where no two of them spare block RAMs but three do."""
+        equal: dict[tuple[bool, int, int], list[list[_Unit]]] = {}
+        for group in groups:
+            first = group[0].memory
+            if all(unit.memory.word_width == first.word_width for unit in group):
+                equal.setdefault((first.role.is_rom, first.read_latency, first.word_width), []).append(group)
+        for each in equal.values():
+            for three in combinations(each, 3):
+                if self._saved(*three) > 0:
+                    rest = [group for group in groups if not any(group is one for one in three)]
+                    return self._in_threes([*rest, [unit for group in three for unit in group]])
+        return groups
 
     def _fewer(self, groups: list[list[_Unit]]) -> list[list[_Unit]]:
         """Groups without those whose units are cheaper in the others."""
@@ -234,12 +248,12 @@ class _PairSearch:
                     return self._fewer(rest)
         return groups
 
-    def _saved(self, one: Sequence[_Unit], other: Sequence[_Unit]) -> float:
-        """Block RAMs that joining two groups spares, LUTs counted."""
-        after = self.joined([*one, *other])
+    def _saved(self, *groups: Sequence[_Unit]) -> float:
+        """Block RAMs that joining groups spares, LUTs counted."""
+        after = self.joined([unit for group in groups for unit in group])
         if after is None:
             return 0.0
-        return self._cost(one) + self._cost(other) - after.cost(self.prefer)
+        return sum(map(self._cost, groups)) - after.cost(self.prefer)
 
     def _cost(self, group: Sequence[_Unit]) -> float:
         joined = self.joined(group)

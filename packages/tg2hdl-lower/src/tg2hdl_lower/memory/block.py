@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Value
 from amaranth.lib.memory import Memory
 
 from tg2hdl_ir import Area, FamilyDef
-from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of_rom
+from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of
 from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.ram import Ram, registered
@@ -17,7 +17,7 @@ __all__ = ["BankedRom", "BlockRam"]
 
 
 class BlockRam(MemoryKind):
-    """One array in block RAM, or a ROM in pieces; deeper than a block, a register follows the multiplexer of blocks."""
+    """Block RAM in one array or in pieces; deeper than a block, a register follows the multiplexer of blocks."""
 
     def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
         """Whether the memory is too large for LUT RAM."""
@@ -32,9 +32,9 @@ class BlockRam(MemoryKind):
         return 0, 0
 
     def pieces(self, use: MemoryUse, family: FamilyDef, ports: int) -> tuple[Piece, ...]:
-        """Pieces of a read-only memory, where there is a cycle for output registers before their multiplexer."""
-        if use.role.is_rom and use.latency > 1:
-            return pieces_of_rom(use.width, use.words, max(1, ports), family.memory)
+        """Pieces where there is a cycle for output registers before their multiplexer."""
+        if use.latency > 1 and not use.role.streamed:
+            return pieces_of(use.width, use.words, max(1, ports), family.memory, written=not use.role.is_rom)
         return super().pieces(use, family, ports)
 
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
@@ -85,7 +85,12 @@ class _Pieces(BuiltMemory):
             self.arrays[piece] = array
 
     def write(self, m: Module, address: Value, data: Value, enable: Value) -> None:
-        raise AssertionError("pieces are read-only")
+        lane = self.memory.dtype.bit_width if self.memory.layout.lanes > 1 else None
+        for piece, array in self.arrays.items():
+            port = array.write_port(granularity=lane)
+            low = (piece.words - 1).bit_length()
+            chosen = address[low:] == piece.word >> low
+            m.d.comb += [port.addr.eq(address), port.data.eq(data), port.en.eq(Mux(chosen, enable, 0))]
 
     def read(self, m: Module, number: int, address: Value) -> Value:
         memory = self.memory

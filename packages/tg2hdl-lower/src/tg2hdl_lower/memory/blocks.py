@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tg2hdl_ir import MemoryFigures
 from tg2hdl_lower.decisions import LUTS_PER_BLOCK
 
-__all__ = ["Piece", "block_rams", "pieces_of_rom"]
+__all__ = ["Piece", "block_rams", "pieces_of"]
 
 _LEAST_SPARED = 3
 """Block RAMs that pieces must save, since their multiplexer lengthens the path from the words to their readers."""
@@ -75,11 +75,13 @@ def _columns(width: int, bits: int, byte: int, lane: int) -> int:
 
 
 @lru_cache(maxsize=1 << 14)
-def pieces_of_rom(width: int, words: int, reads: int, figures: MemoryFigures) -> tuple[Piece, ...]:
-    """Arrays that hold a memory which nothing writes: all of it, unless several spare block RAMs.
+def pieces_of(
+    width: int, words: int, reads: int, figures: MemoryFigures, *, written: bool = False
+) -> tuple[Piece, ...]:
+    """Arrays that hold a memory: one with all of it, unless several spare block RAMs.
 
-    Of 5,120 words of 128 bits, 64 block RAMs have 2 bits of all words each.  Pieces of 2,048, 2,048 and 1,024 words
-    of 126 bits, and one of all words of 2 bits, are 36.
+    Of 5,120 words of 128 bits that nothing writes, 64 block RAMs have 2 bits of all words each.  Pieces of 2,048,
+    2,048 and 1,024 words of 126 bits, and one of all words of 2 bits, are 36.  Words that are written stay whole.
 
     Parameters
     ----------
@@ -91,36 +93,42 @@ def pieces_of_rom(width: int, words: int, reads: int, figures: MemoryFigures) ->
         Read ports.
     figures : MemoryFigures
         Of the family's block RAMs.
+    written : bool
+        Whether it has a write port.
     """
     whole = (Piece(0, width, 0, words),)
     if not figures.whole_depth and words <= figures.block_words:
         return whole  # the flow cuts by itself
-    ways = [_cut_words(0, width, words, reads, figures)]
-    for bits in sorted({bits for bits, _ in figures.block_modes if bits < width and width % bits}):
+    ways = [_cut_words(0, width, words, reads, figures, written)]
+    cuts = (
+        () if written else sorted({bits for bits, _ in figures.block_modes if bits < width and width % bits})
+    )
+    for bits in cuts:
         first = width // bits * bits
         (cost, left), (other, right) = (
-            _cut_words(bit, count, words, reads, figures)
+            _cut_words(bit, count, words, reads, figures, written)
             for bit, count in ((0, first), (first, width - first))
         )
         ways.append((cost + other, left + right))
     best = min(ways, key=lambda way: way[0])[1]
-    spared = block_rams(width, words, reads, figures, written=False) - sum(
-        block_rams(piece.bits, piece.words, reads, figures, written=False) for piece in best
+    spared = block_rams(width, words, reads, figures, written=written) - sum(
+        block_rams(piece.bits, piece.words, reads, figures, written=written) for piece in best
     )
-    return best if spared >= _LEAST_SPARED or words > figures.block_words else whole
+    deep = not written and words > figures.block_words
+    return best if spared >= _LEAST_SPARED or deep else whole
 
 
 def _cut_words(
-    bit: int, bits: int, words: int, reads: int, figures: MemoryFigures, word: int = 0
+    bit: int, bits: int, words: int, reads: int, figures: MemoryFigures, written: bool, word: int = 0
 ) -> tuple[float, tuple[Piece, ...]]:
     """Block RAMs of some words, with those that the LUTs of multiplexers are worth, and the pieces."""
-    whole = block_rams(bits, words, reads, figures, written=False)
+    whole = block_rams(bits, words, reads, figures, written=written)
     best: tuple[float, tuple[Piece, ...]] = whole, (Piece(bit, bits, word, words),)
     if words > figures.block_modes[0][1]:
         size = 1 << ((words - 1).bit_length() - 1)
-        low, before = _cut_words(bit, bits, size, reads, figures, word)
-        high, after = _cut_words(bit, bits, words - size, reads, figures, word + size)
+        low, before = _cut_words(bit, bits, size, reads, figures, written, word)
+        high, after = _cut_words(bit, bits, words - size, reads, figures, written, word + size)
         cut = low + high + bits * reads / LUTS_PER_BLOCK
-        if cut < best[0] or words > figures.block_words:
+        if cut < best[0] or (words > figures.block_words and not written):
             best = cut, before + after
     return best

@@ -97,8 +97,8 @@ def _smallest_interval(
 
 
 def _with_area(memory: MemoryPlan, family: FamilyDef) -> MemoryPlan:
-    use = replace(memory.use, words=memory.depth)
-    return replace(memory, area=kind_named(memory.kind).area(use, family, len(memory.ports)))
+    use, kind, ports = replace(memory.use, words=memory.depth), kind_named(memory.kind), len(memory.ports)
+    return replace(memory, pieces=kind.pieces(use, family, ports), area=kind.area(use, family, ports))
 
 
 class _Slots(SequencerComponent):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -294,6 +295,25 @@ def test_a_refusal_names_the_line():
         "unsupported: no hardware computes sin(fp8_e4m3) -> fp8_e4m3",
         f"  at: {kernel.where}",
     ]
+
+
+def test_lines_are_those_of_the_inputs_and_weights():
+    w = {name: Tensor(np.ones((8, 8), np.float32)) for name in "qk"}
+
+    def model(x: Tensor) -> Tensor:
+        y = x.layernorm()
+        y = ((y @ w["q"]).relu() + y @ w["k"]).contiguous()
+        return y.layernorm().softmax()
+
+    captured = capture(model, np.ones((2, 8), np.float32))
+    first = model.__code__.co_firstlineno
+    lines = re.compile(r"test_capture.py:(\d+)")
+    sources = [call.source for call in captured.program.calls]
+    found = [(source, [int(n) - first for n in lines.findall(source)]) for source in sources]
+    assert [lines for _, lines in found[:2]] == [[1], [1]]
+    assert not any("softmax" in source for source, lines in found if lines != [3])
+    assert all("softmax (" in source and lines == [3] for source, lines in found[-4:])
+    assert [3] in [lines for source, lines in found if source.startswith("layernorm")]
 
 
 def test_gradients_of_the_user_stay():

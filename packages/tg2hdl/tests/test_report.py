@@ -144,6 +144,19 @@ def test_names_are_those_of_layers_and_lines(tmp_path):
     assert {"from": "input x", "to": "k0", "text": "1 x 8 of 8 bits", "tensor": "x"} in graph["edges"]
 
 
+def test_equal_kernels_have_lines_of_their_own(tmp_path):
+    path = tmp_path / "norms.py"
+    path.write_text(
+        "import numpy as np\nfrom tinygrad import Tensor\nw = Tensor(np.eye(4, dtype=np.float32))\n"
+        "def model(x):\n    x = x.layernorm() @ w\n    return x.layernorm()\n"
+        "example_inputs = (np.ones((2, 4), np.float32),)\n"
+    )
+    facts = gather_facts(tg2hdl.compile(str(path), multipliers=2))
+    places = [k["place"] for k in facts["kernels"] if k["label"].startswith("layernorm")]
+    assert set(places[:2]) == {"norms.py:5"}
+    assert set(places[-3:]) == {"norms.py:6"}
+
+
 def test_no_ratio_is_below_one():
     w = Tensor(np.arange(-8, 8, dtype=np.int8).reshape(4, 4))
     facts = gather_facts(tg2hdl.compile(lambda x: x.cast("int32") @ w.cast("int32"), X[:, :4], multipliers=2))
@@ -365,6 +378,7 @@ addEventListener("load", async () => {
     range.value = 0;
     range.dispatchEvent(new Event("input"));
     seen.slider = [one("#slider output").textContent, one("#slider .tile strong").textContent];
+    seen.short = one("#slider .short").textContent;
   }
   const themes = [];
   for (let n = 0; n < 2; n++) { one("#theme").click(); themes.push(document.documentElement.dataset.theme); }
@@ -388,6 +402,7 @@ def in_chromium(path, width, profile):
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_person_uses_the_page(accelerator, result, tmp_path, width):
     area = {"lut": 300, "ff": None, "dsp": 4, "bram": 1, "fmax": 90.0, "has": {"lut": 900}}
+    area |= {"estimated": False, "refusal": "at least 300 of 200 LUTs"}
     points = [{"multipliers": n, "cycles": 4000 // n, "interval": 4000 // n, **area} for n in (2, 4)]
     facts = gather_facts(accelerator, (X,), result)
     sweep = {"part": "ecp5-45k", "seconds": 1.0, "now": 4, "points": points}
@@ -409,6 +424,7 @@ def test_a_person_uses_the_page(accelerator, result, tmp_path, width):
     assert seen["closed"]
     assert "100 % in cycles" in seen["tip"]
     assert seen["slider"] == ["2", "2,000"]
+    assert seen["short"] == "does not fit: at least 300 of 200 LUTs"
     assert seen["themes"] == ["dark", "light"]
     assert seen["printed"] == "light"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
@@ -61,11 +61,14 @@ class KernelCall:
     values : tuple of (str, int)
         Variables of the kernel whose value the program knows, such as the offset of this call's elements; the others
         come from the host.
+    source : str
+        Place in the user's program, for listings: that of the kernel may be another call's.
     """
 
     kernel: KernelIR
     buffers: tuple[int, ...]
     values: tuple[tuple[str, int], ...] = ()
+    source: str = field(default="", compare=False)
 
     @property
     def host_variables(self) -> tuple[IRVariable, ...]:

@@ -1,14 +1,14 @@
-"""Layers of the model that a kernel computes, from the names of its weights."""
+"""Layers of the model that a kernel computes, from the names of its weights and the lines of the program."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from tg2hdl_ir import KernelCall, ProgramIR
 
-__all__ = ["layers_of", "weight_origins"]
+__all__ = ["layers_of", "sources_of", "weight_origins"]
 
 _NO_NAME = re.compile(r"temp\d+(_\d+)?|.*_prepared(_\d+)?")
 """Buffers that have no name in the model."""
@@ -41,7 +41,19 @@ def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[
     return origins
 
 
-def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+def sources_of(program: ProgramIR) -> tuple[str, ...]:
+    """Of each kernel, its methods and lines in the user's program, such as ``conv2d (cnn.py:8)``.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    """
+    return tuple(call.source or call.kernel.source for call in program.calls)
+
+
+def layers_of(
+    program: ProgramIR, origins: dict[str, tuple[str, ...]], sources: Sequence[str]
+) -> tuple[str, ...]:
     """Of each kernel, the modules whose weights it reads, such as ``first, norm``; else its place in the program.
 
     Where kernels read different weights of one dict or list, the key is part of the name: ``W.q``.
@@ -51,6 +63,8 @@ def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[
     program : ProgramIR
     origins : dict of str to tuple of str
         Of `weight_origins`.
+    sources : sequence of str
+        Of `sources_of`.
     """
     read = [_weights_read(call, program, origins) for call in program.calls]
     # A tensor with parts, and a module with weights, are one layer.
@@ -62,12 +76,12 @@ def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[
     shared = {m for m, sets in users.items() if any(a.isdisjoint(b) for a, b in combinations(sets, 2))}
     found: list[str] = []
     writer: dict[int, str] = {}
-    for call, names in zip(program.calls, read, strict=True):
+    for call, names, source in zip(program.calls, read, sources, strict=True):
         kept = (n if _module(n) in shared else _module(n) for n in names)
         reads, writes = call.accesses()
         # A kernel that goes on with sums is of the layer that began them.
         begun = (writer[n] for n in reads if n in writer and _SUMS.fullmatch(program.buffers[n].name))
-        found.append(", ".join(dict.fromkeys(kept)) or call.kernel.source or next(begun, ""))
+        found.append(", ".join(dict.fromkeys(kept)) or next(begun, source))
         writer |= dict.fromkeys(writes, found[-1])
     return tuple(found)
 

@@ -75,7 +75,7 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> FoldedProgram:
                     versions[number] = prepared[number] = len(buffers) - 1
                 number = versions[number]
             renamed.append(number)
-        calls.append(KernelCall(call.kernel, tuple(renamed)))
+        calls.append(replace(call, buffers=tuple(renamed)))
         kept.append(origins[n])
     folded, left, places = _without_dead(replace(program, buffers=tuple(buffers), calls=tuple(calls)), kept)
     folding = [call for n, call in enumerate(program.calls) if n in fixed]
@@ -140,7 +140,7 @@ def _without_dead(
     wanted = [n for n, b in enumerate(program.buffers) if n in named or b.role == "input"]
     number = {old: new for new, old in enumerate(wanted)}
     calls = tuple(
-        KernelCall(program.calls[n].kernel, tuple(number[b] for b in program.calls[n].buffers)) for n in used
+        replace(program.calls[n], buffers=tuple(number[b] for b in program.calls[n].buffers)) for n in used
     )
     variables = {v.name: v for c in calls for v in c.kernel.variables}
     folded = ProgramIR(

@@ -2,7 +2,8 @@
 
 Kernels carry no trace of it, but the graph before scheduling does: tinygrad notes at each op the tensor method that
 made it.  0.13 adds the line that called the method; `noting` adds it to the notes of 0.14, and `made_by` puts a name
-in their place.  A kernel is found again by the loops of its reduction, and by ops that only one method made.
+in their place.  A kernel is found again by the inputs and weights that its result is computed from, with the loops of
+its reduction, and by its last op.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import tinygrad
 from tinygrad import Tensor, tensor
 from tinygrad.helpers import Metadata
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
-from tg2hdl_backend.tinygrad_adapter.dialect import scalar_dtype
+from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
+from tg2hdl_backend.tinygrad_adapter.memory_views import ViewKernel
 
 __all__ = ["Origins", "made_by", "noting", "origins_of"]
 
 _Loops: TypeAlias = tuple[int, int]
 """Elements of a result, and terms of each."""
+_Memories: TypeAlias = frozenset[int]
+"""Keys of the inputs and weights that a result is computed from, through whatever comes between."""
 _LIBRARIES = (str(Path(tinygrad.__file__).parent), str(Path(__file__).parents[1]))
 _NOTES_CALLER = "caller" in Metadata.__dataclass_fields__
 
@@ -66,39 +70,80 @@ def made_by(name: str) -> Iterator[None]:
         notes.state = before
 
 
+class _Maker(NamedTuple):
+    """What made an op, and the most reductions that it follows one after the other, itself included."""
+
+    name: str
+    depth: int
+
+
 @dataclass(frozen=True)
 class Origins:
-    """Makers of the ops of tensors that are not scheduled yet.
+    """Makers of the ops of tensors that are not scheduled yet, by what their results are computed from.
 
     Parameters
     ----------
-    ops : mapping
-        By op and dtype, in program order.
     reductions : mapping
-        By the loops of the reduction, in the order in which the reductions must be computed; none where other orders
-        are possible.
+        By the loops of the reduction and its memories, in the order in which they must be computed; none where other
+        orders are possible and the makers differ.
+    results : mapping
+        By number of elements and memories: the makers of the ops of these, the last one first.
     """
 
-    ops: Mapping[tuple[Any, Any], tuple[str, ...]] = field(default_factory=dict)
-    reductions: Mapping[_Loops, tuple[str, ...]] = field(default_factory=dict)
+    reductions: Mapping[tuple[_Loops, _Memories], tuple[_Maker, ...]] = field(default_factory=dict)
+    results: Mapping[tuple[int, _Memories], tuple[_Maker, ...]] = field(default_factory=dict)
 
-    def describe(self, kernels: Sequence[Sequence[UOp]]) -> list[str]:
-        """Makers of each kernel, as far as its loops and ops tell."""
-        loops = [_loops_of(uops) for uops in kernels]
-        counts, seen = Counter(loops), Counter[_Loops | None]()
-        found = []
-        for uops, own in zip(kernels, loops, strict=True):
-            names: dict[str, None] = {}
-            makers = () if own is None else self.reductions.get(own, ())
-            if len(makers) == counts[own]:
-                names[makers[seen[own]]] = None
-            seen[own] += 1
-            for uop in uops:
-                alone = self.ops.get((uop.op, scalar_dtype(uop)), ())
-                if len(alone) == 1:
-                    names[alone[0]] = None
-            found.append(_joined(names))
-        return found
+    def describe(self, steps: Sequence[ViewKernel]) -> list[str]:
+        """Makers of each kernel: of its reductions, and of its last op."""
+        memories = _read_by(steps)
+        loops = [_loops_of(step.uops) for step in steps]
+        keys = [self._reduction(*pair) for pair in zip(loops, memories, strict=True)]
+        counts, seen = Counter(keys), Counter[Any]()
+        left = {key: makers for key, makers in self.reductions.items() if key not in counts}
+        depths: dict[int, int] = {}
+        found: list[list[str]] = []
+        last: dict[Any, tuple[int, str]] = {}
+        for number, (step, key) in enumerate(zip(steps, keys, strict=True)):
+            pairs = list(zip(step.views, step.writes, strict=True))
+            before = max((depths.get(v.key, 0) for v, writes in pairs if not writes), default=0)
+            makers = () if key is None else self.reductions[key]
+            names: list[_Maker] = []
+            if len(set(makers)) == 1 or len(makers) == counts[key]:
+                names.append(makers[min(seen[key], len(makers) - 1)])
+            elif key is None and loops[number] is not None:
+                # Several reductions in one kernel.
+                own = [k for k, m in left.items() if k[1] <= memories[number] and m[0].depth > before][::-1]
+                names += [maker for k in own for maker in left.pop(k)]
+            seen[key] += 1
+            depth = max((maker.depth for maker in names), default=before + (loops[number] is not None))
+            found.append([maker.name for maker in names])
+            for view in (v for v, writes in pairs if writes and step.uops and not step.once):
+                depths[view.key] = depth
+                result = self.results.get((view.size, memories[number]), ())
+                for maker in [r for r in result if r.depth == depth][:1]:
+                    last[view.size, memories[number], depth] = number, maker.name
+        for number, name in last.values():
+            found[number].append(name)
+        return [_joined(dict.fromkeys(names)) for names in found]
+
+    def _reduction(self, loops: _Loops | None, memories: _Memories) -> tuple[_Loops, _Memories] | None:
+        """Key of the reduction of a kernel that also needs the memories of what follows in it, such as a bias."""
+        within = [key for key in self.reductions if key[0] == loops and key[1] <= memories]
+        largest = max(within, key=lambda key: len(key[1]), default=None)
+        return largest if largest is not None and all(key[1] <= largest[1] for key in within) else None
+
+
+def _read_by(steps: Sequence[ViewKernel]) -> list[_Memories]:
+    """Memories that are there before a run, and that each step needs, itself or through earlier steps."""
+    made: dict[int, _Memories] = {}
+    found = []
+    for step in steps:
+        pairs = list(zip(step.views, step.writes, strict=True))
+        needed = frozenset[int]().union(*(made.get(v.key, {v.key}) for v, writes in pairs if not writes))
+        if not step.once:
+            made |= {view.key: needed for view, writes in pairs if writes}
+        found.append(needed)
+    return found
 
 
 def _joined(makers: Iterable[str]) -> str:
@@ -112,35 +157,56 @@ def _joined(makers: Iterable[str]) -> str:
 
 def origins_of(tensors: Iterable[Tensor]) -> Origins:
     """Makers of the ops of tensors that are not scheduled yet."""
-    ops: dict[tuple[Any, Any], dict[str, None]] = {}
-    reductions: dict[UOp, str] = {}
+    results: dict[tuple[int, _Memories], dict[_Maker, None]] = {}
+    reductions: dict[UOp, _Maker] = {}
+    memories: dict[UOp, _Memories] = {}
+    depths: dict[UOp, int] = {}
     for result in tensors:
-        makers: dict[UOp, str] = {}
-        for uop in reversed(list(result.uop.toposort())):
-            maker = _describe(uop) or makers.get(uop)
-            if maker is None:
+        order = list(result.uop.toposort())
+        for uop in order:
+            memories[uop] = _memories_of(uop, memories)
+            depths[uop] = max((depths[s] for s in uop.src), default=0) + _reduces(uop)
+        names: dict[UOp, str] = {}
+        for uop in reversed(order):
+            name = _describe(uop) or names.get(uop)
+            if name is None:
                 continue
-            op = uop.op
-            if op.name.startswith("REDUCE"):
-                op = uop.arg[0]
+            maker = _Maker(name, depths[uop])
+            if _reduces(uop):
                 reductions.setdefault(uop, maker)
-            if op in GroupOp.ALU:
-                ops.setdefault((op, scalar_dtype(uop)), {})[maker] = None
+            if _reduces(uop) or uop.op in GroupOp.ALU:
+                results.setdefault((_elements(uop), memories[uop]), {})[maker] = None
             for source in uop.src:
                 # An op without a note of its own was made inside of the method that used it.
-                makers.setdefault(source, maker)
-    groups: dict[_Loops, list[UOp]] = {}
+                names.setdefault(source, name)
+    groups: dict[tuple[_Loops, _Memories], list[UOp]] = {}
     for uop in reductions:
-        results, read = (prod(int(s) for s in u.shape if isinstance(s, int)) for u in (uop, uop.src[0]))
-        groups.setdefault((results, read // max(results, 1)), []).insert(0, uop)
+        elements, read = _elements(uop), _elements(uop.src[0])
+        loops = elements, read // max(elements, 1)
+        groups.setdefault((loops, memories[uop]), []).insert(0, uop)
     return Origins(
-        {key: tuple(reversed(makers)) for key, makers in ops.items()},
         {
-            loops: tuple(reductions[u] for u in group)
-            for loops, group in groups.items()
-            if _has_one_order(group)
+            key: tuple(reductions[u] for u in group)
+            for key, group in groups.items()
+            if len({reductions[u] for u in group}) == 1 or _has_one_order(group)
         },
+        {key: tuple(makers) for key, makers in results.items()},
     )
+
+
+def _reduces(uop: UOp) -> bool:
+    return uop.op.name.startswith("REDUCE")
+
+
+def _memories_of(uop: UOp, known: Mapping[UOp, _Memories]) -> _Memories:
+    if uop.op is Ops.BUFFER and not isinstance(uop.device, tuple):
+        return frozenset({id(single_buffer(uop).base)})
+    sources = {known[s] for s in uop.src}
+    return next(iter(sources)) if len(sources) == 1 else frozenset[int]().union(*sources)
+
+
+def _elements(uop: UOp) -> int:
+    return prod(int(s) for s in uop.shape if isinstance(s, int))
 
 
 def _has_one_order(uops: Sequence[UOp]) -> bool:

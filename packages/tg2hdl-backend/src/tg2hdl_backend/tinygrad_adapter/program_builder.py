@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -186,8 +186,9 @@ class ProgramBuilder:
         uops: list[tuple[UOp, ...]] = []
         once: list[bool] = []
         variables: dict[str, IRVariable] = {}
-        for step, source in zip(self.steps, self.origins.describe([s.uops for s in self.steps]), strict=True):
-            views = tuple(aliases.get(v, v) for v in step.views)
+        steps = [replace(step, views=tuple(aliases.get(v, v) for v in step.views)) for step in self.steps]
+        for step, source in zip(steps, self.origins.describe(steps), strict=True):
+            views = step.views
             kernel = self.kernel(step, views, source)
             for variable in kernel.variables:
                 variables.setdefault(variable.name, variable)
@@ -199,7 +200,7 @@ class ProgramBuilder:
                 )
                 if taken and not step.writes[position]:
                     numbers[position] = self._duplicate(number, calls, uops)
-            calls.append(KernelCall(kernel, tuple(numbers)))
+            calls.append(KernelCall(kernel, tuple(numbers), source=source))
             uops.append(step.uops)
             once += [step.once] * (len(calls) - before)
         program = ProgramIR(name, tuple(self.buffers), tuple(calls), results, tuple(variables.values()))

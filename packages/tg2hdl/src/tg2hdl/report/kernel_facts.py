@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tg2hdl.layers import sources_of
 from tg2hdl.macs import issued_products
 from tg2hdl.results import KernelSummary
 from tg2hdl_ir import ProgramIR
@@ -32,7 +33,8 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     if design.external is not None:
         names |= {tile.buffer: tile.array for tile in design.external.tiles}
     timeline = design.timeline(variables)
-    places = [_place(call.kernel.source) for call in design.program.calls]
+    sources = sources_of(design.program)
+    places = [_place(source) for source in sources]
     labels = _labels([(k.layer, k.name, p) for k, p in zip(accelerator.kernels, places, strict=True)])
     found: list[dict[str, Any]] = []
     for number, (summary, plan) in enumerate(zip(accelerator.kernels, design.kernels, strict=True)):
@@ -45,7 +47,7 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
                 "label": labels[number],
                 "layer": summary.layer,
                 "place": places[number],
-                "source": call.kernel.source,
+                "source": sources[number],
                 "start": timeline.starts[number],
                 "end": timeline.ends[number],
                 "steps": summary.steps,

@@ -57,7 +57,8 @@ def swept(
     -------
     dict
         ``part``, ``seconds``, ``now``: the multipliers of this design, and ``points``: dicts with ``multipliers``,
-        ``cycles``, ``interval``, ``bram`` (exact), ``lut``, ``ff``, ``dsp`` and ``fmax`` (estimated; None if not).
+        ``cycles``, ``interval``, ``bram`` (exact), ``lut``, ``ff``, ``dsp`` and ``fmax`` (None if unknown; where
+        ``estimated`` is False, the least that the plan needs), and ``refusal``: why the design does not fit.
     """
     options = accelerator.options
     now = options.multipliers or 1
@@ -103,6 +104,8 @@ def _point(options: CompileOptions, found: Figures) -> dict[str, Any]:
         **needs,
         "fmax": found.fmax,
         "has": dict(found.has),
+        "estimated": found.is_estimated,
+        "refusal": found.refusal,
     }
 
 

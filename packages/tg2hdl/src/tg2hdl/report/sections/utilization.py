@@ -36,9 +36,10 @@ def render(context: ReportContext) -> str:
     ports = sorted(
         (row for row in facts["utilization"] if row["kind"] in ("read", "write")), key=lambda r: -r["events"]
     )
+    results = _results(facts)
     shown = [
         {
-            "name": _NAMES[row["kind"]].format(row["name"]),
+            "name": _NAMES[row["kind"]].format(results.get(row["name"], row["name"])),
             "note": f"{row['events']:,}, at most {row['capacity']:,} a cycle",
             "used": row["used"],
         }
@@ -56,6 +57,16 @@ def render(context: ReportContext) -> str:
     texts = [f"{count} {what}" for what, count in left.items() if count > 0]
     more = f"<p>Not shown: {' and '.join(texts)} with less to do.</p>" if texts else ""
     return chart + Markup(more) + _waits(context)
+
+
+def _results(facts: dict[str, Any]) -> dict[str, str]:
+    """Names of buffers between kernels, with the kernel that writes them, such as ``temp2 of fc1``."""
+    writers: dict[str, list[str]] = {}
+    for kernel in facts["kernels"]:
+        for name in kernel["writes"]:
+            writers.setdefault(name, []).append(kernel["label"])
+    temporary = {name for name, tensor in facts["tensors"].items() if tensor["role"] == "temporary"}
+    return {n: f"{n} of {labels[0]}" for n, labels in writers.items() if n in temporary and len(labels) == 1}
 
 
 def _running(kernel: dict[str, Any], cycles: int, columns: int, number: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Graph {
     graph.setDefaultEdgeLabel(() => ({}));
     for (const n of nodes) {
       n.texts = [n.title, n.place, ...n.lines].filter(Boolean).map((t) => shortened(t, 44));
-      const width = Math.max(90, 22 + Math.max(7.4 * n.texts[0].length, ...n.texts.slice(1).map((t) => 6.3 * t.length)));
+      const width = Math.max(90, 22 + Math.max(7.9 * n.texts[0].length, ...n.texts.slice(1).map((t) => 6.3 * t.length)));
       graph.setNode(n.id, { width, height: 12 + 17 * n.texts.length });
     }
     edges.forEach((e, n) => graph.setEdge(e.from, e.to, { width: 6 * e.text.length, height: 16, labelpos: "c" }, String(n)));

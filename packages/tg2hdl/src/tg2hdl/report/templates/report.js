@@ -50,12 +50,13 @@ function drawHeat(data) {
   const { rows, cycles: [first, last] } = JSON.parse(data.textContent);
   for (const r of rows) r.used = r.used.flatMap(([share, columns]) => Array(columns).fill(share));
   const svg = document.getElementById(data.dataset.heat), row = 20, top = 4;
-  const names = rows.map((r) => (shortened(r.name, 34)));
-  const left = 14 + 6.6 * Math.max(8, ...names.map((n) => n.length)), wide = 860, width = left + wide + 10, columns = rows.length ? rows[0].used.length : 1;
+  const narrow = document.documentElement.clientWidth < 640;
+  const names = rows.map((r) => shortened(r.name, narrow ? 22 : 34));
+  const left = 14 + 6.6 * Math.max(8, ...names.map((n) => n.length)), wide = narrow ? 330 : 860, width = left + wide + 10, columns = rows.length ? rows[0].used.length : 1;
   const height = top + rows.length * row + 40, x = (n) => left + (wide * n) / columns;
   const cycle = (n) => first + ((last - first) * n) / columns;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.style.minWidth = Math.min(width, left + 640) + "px";
+  svg.style.minWidth = narrow ? "0" : Math.min(width, left + 640) + "px";
   rows.forEach((r, line) => {
     const y = top + line * row;
     const name = made("text", { x: left - 8, y: y + 13, class: "name" }, names[line]);
@@ -92,9 +93,10 @@ for (const place of all(".slider")) {
     place.querySelector("output").textContent = p.multipliers;
     place.querySelector("code").textContent = command;
     place.querySelector(".copy").dataset.copy = command;
+    place.querySelector(".short").textContent = p.refusal ? `does not fit: ${p.refusal}` : "";
     range.setAttribute("aria-valuetext", `${p.multipliers} multipliers, ${p.cycles} cycles`);
     place.querySelector(".tiles").innerHTML = Object.entries(labels).map(([key, label]) =>
-      `<div class="tile"><span>${label}</span><strong>${p[key] === null ? "\u2013" : count(p[key])}</strong><small>${exact.includes(key) ? "exact" : p[key] === null ? "not estimated" : "estimated"}${p.has[key] ? ", of " + count(p.has[key]) : ""}</small></div>`).join("");
+      `<div class="tile"><span>${label}</span><strong>${p[key] === null ? "\u2013" : count(p[key])}</strong><small>${exact.includes(key) ? "exact" : p[key] === null ? "not estimated" : p.estimated ? "estimated" : "at least"}${p.has[key] ? ", of " + count(p.has[key]) : ""}</small></div>`).join("");
   };
   range.addEventListener("input", show);
   show();

@@ -55,13 +55,23 @@ def test_a_line_of_several_ops_is_named_once():
     assert {"sum", "abs"} <= set(kernel.layer.partition(" (")[0].split(", "))
 
 
-def test_reductions_in_any_order_have_no_line():
+def test_reductions_of_other_inputs_have_lines_of_their_own():
     def model(a, b):
-        return (a + 1).sum(1), (b + 2).sum(1)
+        first = (a + 1).sum(1)
+        return first, (b + 2).sum(1)
 
-    assert not any(
-        "sum" in k.layer for k in tg2hdl.compile(model, *[np.zeros((4, 3), np.float32)] * 2).kernels
-    )
+    line = model.__code__.co_firstlineno
+    layers = {k.layer for k in tg2hdl.compile(model, *[np.zeros((4, 3), np.float32)] * 2).kernels}
+    assert layers == {f"sum (test_layers.py:{line + 1})", f"sum (test_layers.py:{line + 2})"}
+
+
+def test_reductions_in_any_order_have_no_line():
+    def model(a):
+        first = (a + 1).sum(1)
+        return first, (a + 2).sum(1)
+
+    layers = [k.layer for k in tg2hdl.compile(model, np.zeros((4, 3), np.float32)).kernels]
+    assert not any(layers)
 
 
 def test_kernels_without_weights_have_the_names_of_nodes(tmp_path):

@@ -32,6 +32,8 @@ _Loops: TypeAlias = tuple[int, int]
 """Elements of a result, and terms of each."""
 _Memories: TypeAlias = frozenset[int]
 """Keys of the inputs and weights that a result is computed from, through whatever comes between."""
+_Result: TypeAlias = tuple[int, _Memories, int]
+"""Elements and memories of a result, and the most reductions one after the other that it needs."""
 _LIBRARIES = (str(Path(tinygrad.__file__).parent), str(Path(__file__).parents[1]))
 _NOTES_CALLER = "caller" in Metadata.__dataclass_fields__
 
@@ -87,11 +89,11 @@ class Origins:
         By the loops of the reduction and its memories, in the order in which they must be computed; none where other
         orders are possible and the makers differ.
     results : mapping
-        By number of elements and memories: the makers of the ops of these, the last one first.
+        By number of elements, memories and depth: the maker of the last op of these; none where two are not in order.
     """
 
     reductions: Mapping[tuple[_Loops, _Memories], tuple[_Maker, ...]] = field(default_factory=dict)
-    results: Mapping[tuple[int, _Memories], tuple[_Maker, ...]] = field(default_factory=dict)
+    results: Mapping[_Result, str] = field(default_factory=dict)
 
     def describe(self, steps: Sequence[ViewKernel]) -> list[str]:
         """Makers of each kernel: of its reductions, and of its last op."""
@@ -102,7 +104,7 @@ class Origins:
         left = {key: makers for key, makers in self.reductions.items() if key not in counts}
         depths: dict[int, int] = {}
         found: list[list[str]] = []
-        last: dict[Any, tuple[int, str]] = {}
+        last: dict[_Result, int] = {}
         for number, (step, key) in enumerate(zip(steps, keys, strict=True)):
             pairs = list(zip(step.views, step.writes, strict=True))
             before = max((depths.get(v.key, 0) for v, writes in pairs if not writes), default=0)
@@ -119,11 +121,9 @@ class Origins:
             found.append([maker.name for maker in names])
             for view in (v for v, writes in pairs if writes and step.uops and not step.once):
                 depths[view.key] = depth
-                result = self.results.get((view.size, memories[number]), ())
-                for maker in [r for r in result if r.depth == depth][:1]:
-                    last[view.size, memories[number], depth] = number, maker.name
-        for number, name in last.values():
-            found[number].append(name)
+                last[view.size, memories[number], depth] = number
+        for result, number in last.items():
+            found[number] += filter(None, [self.results.get(result)])
         return [_joined(dict.fromkeys(names)) for names in found]
 
     def _reduction(self, loops: _Loops | None, memories: _Memories) -> tuple[_Loops, _Memories] | None:
@@ -157,7 +157,7 @@ def _joined(makers: Iterable[str]) -> str:
 
 def origins_of(tensors: Iterable[Tensor]) -> Origins:
     """Makers of the ops of tensors that are not scheduled yet."""
-    results: dict[tuple[int, _Memories], dict[_Maker, None]] = {}
+    results: dict[_Result, list[tuple[UOp, str]]] = {}
     reductions: dict[UOp, _Maker] = {}
     memories: dict[UOp, _Memories] = {}
     depths: dict[UOp, int] = {}
@@ -175,7 +175,7 @@ def origins_of(tensors: Iterable[Tensor]) -> Origins:
             if _reduces(uop):
                 reductions.setdefault(uop, maker)
             if _reduces(uop) or uop.op in GroupOp.ALU:
-                results.setdefault((_elements(uop), memories[uop]), {})[maker] = None
+                results.setdefault((_elements(uop), memories[uop], depths[uop]), []).append((uop, name))
             for source in uop.src:
                 # An op without a note of its own was made inside of the method that used it.
                 names.setdefault(source, name)
@@ -190,8 +190,16 @@ def origins_of(tensors: Iterable[Tensor]) -> Origins:
             for key, group in groups.items()
             if len({reductions[u] for u in group}) == 1 or _has_one_order(group)
         },
-        {key: tuple(makers) for key, makers in results.items()},
+        {key: made[0][1] for key, made in results.items() if _is_last(made)},
     )
+
+
+def _is_last(made: Sequence[tuple[UOp, str]]) -> bool:
+    """Whether the first of the ops is computed from all others, or one maker made them all."""
+    if len({name for _, name in made}) == 1:
+        return True
+    before = set(made[0][0].toposort())
+    return all(uop in before for uop, _ in made)
 
 
 def _reduces(uop: UOp) -> bool:

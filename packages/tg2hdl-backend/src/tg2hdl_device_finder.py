@@ -1,7 +1,8 @@
 """Lets tinygrad find the device HDL and those of plugins: ``tinygrad.runtime.ops_hdl`` is an alias of tg2hdl's module.
 
 A plugin names its device class in the entry points of the group ``tg2hdl.tinygrad_devices``, by its name in small
-letters.  tinygrad's own device CPU compiles with clang; without clang the golden model computes in its place.
+letters.  tinygrad's own device CPU compiles with clang; without clang the golden model computes in its place, and
+without a cache that can be written it works without one.
 
 A ``.pth`` file installs both when Python starts: ``DEV=HDL python program.py`` works on programs that never import
 tg2hdl.  Packages that use tinygrad install them too, because editable installs have no such file.  Nothing is imported
@@ -89,6 +90,7 @@ def _compute_without_clang(module: Any) -> None:
 
     def new(cls: type, *arguments: Any, **options: Any) -> Any:
         if cls is not device or _compiles():
+            _compute_without_cache()
             return object.__new__(cls)
         from tg2hdl_backend.hdl_device import GoldenCPUDevice
 
@@ -105,6 +107,26 @@ def _compiles() -> bool:
     from tinygrad.helpers import DEV
 
     return bool(DEV.target("CPU").renderer) or which(os.environ.get("CC") or "clang") is not None
+
+
+def _compute_without_cache() -> None:
+    """Have tinygrad keep no kernels where it cannot write: in a read-only home it would find no device."""
+    import logging
+    import os
+
+    from tinygrad.helpers import CACHEDB, CACHELEVEL
+
+    folder = os.path.dirname(CACHEDB)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        can_write = False
+    else:
+        can_write = all(os.access(p, os.W_OK) for p in (folder, CACHEDB) if os.path.exists(p))
+    if CACHELEVEL and not can_write:
+        CACHELEVEL.value = 0
+        log = logging.getLogger("tg2hdl")
+        log.warning("tinygrad cannot write %s; it compiles its kernels anew in each process", folder)
 
 
 def install() -> None:

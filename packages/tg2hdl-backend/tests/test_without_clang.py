@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -52,6 +53,13 @@ def test_a_program_that_imports_only_tinygrad(run):
     # What the .pth file does when Python starts.
     program = "import tg2hdl_device_finder; tg2hdl_device_finder.install()\nfrom tinygrad import Tensor\n"
     assert run(program + CHECK) == "CPU [2, 3] 0.5 1.0\n"
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="clang compiles the kernels that tinygrad keeps")
+def test_a_home_that_cannot_be_written(run, tmp_path):
+    (tmp_path / "file").touch()
+    kept = {"HOME": str(tmp_path / "file"), "PATH": os.environ["PATH"]}
+    assert run(ORDERS["tinygrad first"] + CHECK, **kept) == "CPU [2, 3] 0.5 1.0\n"
 
 
 def test_random_weights_are_captured(run):

@@ -236,7 +236,7 @@ REFUSED = [
     ),
     (
         ("simulate", "model.py", "--input", "int8:3", "--input", "int8:3"),
-        "bad input: 2 example inputs for a model that takes 1\n  at: model model(x)\n"
+        "bad input: 2 example inputs for a model that takes 1\n  at: model(x)\n"
         "  hint: pass one example per parameter\n",
     ),
     (

@@ -16,6 +16,7 @@ __all__ = [
     "ToolMissingError",
     "UnsupportedError",
     "ValidationError",
+    "model_place",
     "unknown_name",
 ]
 
@@ -138,3 +139,8 @@ class CapacityError(Tg2hdlError):
     """A design that does not fit its target."""
 
     kind = "capacity"
+
+
+def model_place(name: str) -> str:
+    """Place of an error: ``model net``, or ``model`` for one of that name."""
+    return "model" if name == "model" else f"model {name}"

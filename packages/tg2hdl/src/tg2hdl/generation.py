@@ -11,6 +11,7 @@ from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_host.generation import ChipLoop, Tensor, feedback_of
 from tg2hdl_ir import InputError
+from tg2hdl_ir.errors import model_place
 from tg2hdl_top import Design
 
 __all__ = ["check_same_codes", "generated"]
@@ -60,7 +61,7 @@ def generated(
     except ValueError as error:
         raise InputError(
             str(error),
-            where=f"model {design.program.name}",
+            where=model_place(design.program.name),
             hint="give feedback=, counter=, start= or limit=",
         ) from None
 

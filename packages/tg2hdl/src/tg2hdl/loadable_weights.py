@@ -9,6 +9,7 @@ import numpy as np
 
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir import InputError, evaluate_program
+from tg2hdl_ir.errors import model_place
 from tg2hdl_top import Design
 
 __all__ = ["check_weights", "loaded_buffers"]
@@ -32,7 +33,7 @@ def check_weights(
     InputError
         For weights that are read-only, unknown, frozen or of another shape or dtype, or no mapping.
     """
-    where = f"model {captured.program.name}"
+    where = model_place(captured.program.name)
     if not isinstance(given, Mapping):
         raise InputError(
             f"weights are a {type(given).__name__}",

@@ -14,6 +14,7 @@ from tg2hdl_backend.tinygrad_adapter.capture import substitute
 from tg2hdl_backend.tinygrad_adapter.tensor_function import stored_tensor
 from tg2hdl_backend.tinygrad_adapter.tensor_graph import stateful_graph
 from tg2hdl_ir import InputError, UnsupportedError
+from tg2hdl_ir.errors import model_place
 from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_ir.turns import compiles
 from tg2hdl_quant.graph import ImportReport, QuantizationReport, QuantizedGraph, import_graph
@@ -254,6 +255,6 @@ def _check_codes(found: QuantizedGraph, states: Sequence[str]) -> None:
                 f"zero point {after.zero}, {types[0]} of {before.scale:.4g} and {before.zero}"
                 if before.scale.size == after.scale.size == 1
                 else f"state {name!r} has other codes after a run than before it",
-                where=f"model {found.graph.name}",
+                where=model_place(found.graph.name),
                 hint="quantize both with one scale, or compute the file in float: keep_float=True",
             )

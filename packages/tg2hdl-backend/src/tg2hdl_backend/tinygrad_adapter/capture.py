@@ -24,6 +24,7 @@ from tg2hdl_backend.tinygrad_adapter.pending import with_pending_updates
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, trace
 from tg2hdl_ir import DType, InputError, IRVariable, ProgramIR
+from tg2hdl_ir.errors import model_place
 from tg2hdl_ir.turns import compiles
 
 __all__ = ["CapturedProgram", "OutputSlot", "capture", "describe_outputs", "substitute"]
@@ -89,12 +90,12 @@ class CapturedProgram:
             if name not in variables:
                 raise InputError(
                     f"the model has no variable {name!r}",
-                    where=f"model {self.program.name}",
+                    where=model_place(self.program.name),
                     hint=f"its variables are {', '.join(variables)}"
                     if variables
                     else "bind one where the model is compiled: tinygrad.Variable(NAME, LOW, HIGH).bind(VALUE)",
                 )
-            _check_value(name, value, variables[name], f"model {self.program.name}")
+            _check_value(name, value, variables[name], model_place(self.program.name))
         return self.var_vals | {name: int(value) for name, value in given.items()}
 
     def in_place(self, inputs: Sequence[Any], values: Mapping[str, int]) -> list[Any]:
@@ -120,7 +121,7 @@ class CapturedProgram:
             if name not in names and value != self.var_vals.get(name):
                 raise InputError(
                     f"the model binds {name!r} to {self.var_vals.get(name)} itself",
-                    where=f"model {self.program.name}",
+                    where=model_place(self.program.name),
                     hint="make the bound Variable an argument of the model",
                 )
         return [next(arrays) if v is None else v.bind(values[v.expr]) for v in own]
@@ -144,7 +145,7 @@ class CapturedProgram:
             names = ", ".join(f"{s.name} {s.shape} {s.dtype}" for s in self.inputs)
             raise InputError(
                 f"{len(inputs)} inputs for a model of {len(self.inputs)}",
-                where=f"model {self.program.name}",
+                where=model_place(self.program.name),
                 hint=f"pass {names or 'none'}",
             )
 

@@ -17,6 +17,7 @@ from tinygrad.uop.ops import Ops, UOp
 from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
 from tg2hdl_backend.tinygrad_adapter.dialect import strong
 from tg2hdl_ir import DType, InputError, UnsupportedError
+from tg2hdl_ir.errors import model_place
 
 __all__ = [
     "ProgramTensor",
@@ -260,13 +261,13 @@ def check_arity(model: Callable[..., Any], examples: Sequence[Any]) -> tuple[str
         missing = required[len(examples) :]
         raise InputError(
             f"no example input for {', '.join(missing)}",
-            where=f"model {model_name(model)}{signature}",
+            where=f"{model_place(model_name(model))}{signature}",
             hint="pass one example per parameter: an array or Tensor of the right shape and dtype",
         )
     if len(examples) > len(positional) and not variadic:
         raise InputError(
             f"{len(examples)} example inputs for a model that takes {len(positional)}",
-            where=f"model {model_name(model)}{signature}",
+            where=f"{model_place(model_name(model))}{signature}",
             hint="pass one example per parameter",
         )
     names = [p.name for p in positional[: len(examples)]]

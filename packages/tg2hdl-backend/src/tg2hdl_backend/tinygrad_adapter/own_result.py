@@ -27,6 +27,7 @@ from tg2hdl_backend.tinygrad_adapter.trace import (
     trace,
 )
 from tg2hdl_ir import DType, UnsupportedError
+from tg2hdl_ir.errors import model_place
 from tg2hdl_ir.turns import compiles
 
 __all__ = ["own_result", "reference_device"]
@@ -100,7 +101,7 @@ def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") 
                 raise
             except Exception as error:
                 failures.append(error)
-    where = f"model {getattr(function, '__name__', type(function).__name__)}"
+    where = model_place(getattr(function, "__name__", type(function).__name__))
     if foreign:
         raise UnsupportedError(
             f"tinygrad's {device} device does not have these ops of plugins: {', '.join(sorted(foreign))}",

@@ -22,6 +22,7 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import (
 from tg2hdl_backend.tinygrad_adapter.quantizers import declaration_of, with_finite_numbers
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, reachable_tensors, result_graph
 from tg2hdl_ir import DType, UnsupportedError
+from tg2hdl_ir.errors import model_place
 from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, GraphBuilder, TensorGraph
 from tg2hdl_ir.turns import compiles
 
@@ -49,7 +50,7 @@ def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph
     if first:
         raise UnsupportedError(
             f"the model updates {', '.join(first)} in place",
-            where=f"model {model_name(model)}",
+            where=model_place(model_name(model)),
             hint="quantize it with sequences=True, which carries its state from sample to sample",
         )
     return graph
@@ -84,7 +85,7 @@ def stateful_graph(
         if moved:
             result, outputs, updated = result_graph(model, arguments, moved)
     weights = {t.uop.base: (name, t) for name, t in held.items() if name not in updated}
-    reader = _Reader(f"model {model_name(model)}", weights)
+    reader = _Reader(model_place(model_name(model)), weights)
     inputs = [
         reader.add_input(argument, n, spec.name)
         for n, (argument, spec) in enumerate(zip(arguments, specs, strict=True))

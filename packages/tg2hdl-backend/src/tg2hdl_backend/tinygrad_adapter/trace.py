@@ -18,6 +18,7 @@ from tg2hdl_backend.tinygrad_adapter.origins import Origins, noting, origins_of
 from tg2hdl_backend.tinygrad_adapter.pending import pending_tensors
 from tg2hdl_backend.tinygrad_adapter.symbolic import capture_into, settings, tensor_uops, unchanged_tensors
 from tg2hdl_ir import InputError, Tg2hdlError, UnsupportedError
+from tg2hdl_ir.errors import model_place
 
 __all__ = [
     "SymbolicTrace",
@@ -182,7 +183,7 @@ def _scheduled(model: Any, tensors: Sequence[Tensor]) -> None:
         devices = any(text in str(error) for text in ("same device", "same devices"))
         raise InputError(
             f"tinygrad cannot run the model: {str(error) or type(error).__name__:.500}",
-            where=f"model {model_name(model)}",
+            where=model_place(model_name(model)),
             hint="move its tensors to one device: weight.to(Device.DEFAULT), also those of a file"
             if devices
             else "run it in tinygrad first; call .realize() on each tensor that was changed before its next use",
@@ -228,7 +229,7 @@ def result_graph(
     if found.calls:
         raise UnsupportedError(
             "the model computes tensors while it runs",
-            where=f"model {model_name(model)}",
+            where=model_place(model_name(model)),
             hint="remove realize() from the model",
         )
     return result, outputs, updated
@@ -305,7 +306,7 @@ def _check_not_rebound(model: Any, weights: Mapping[str, Tensor]) -> None:
         if after.get(name, tensor) is not tensor:
             raise InputError(
                 f"the model puts another tensor in the place of {name}",
-                where=f"model {model_name(model)}",
+                where=model_place(model_name(model)),
                 hint=f"update it in place: {name}.assign(...)",
             )
 
@@ -318,7 +319,7 @@ def _run(model: Any, function: Callable[..., Any], arguments: list[Any]) -> Any:
     except JitError:
         raise InputError(
             "the model looks at the data of a tensor while it is compiled",
-            where=f"model {model_name(model)}",
+            where=model_place(model_name(model)),
             hint="replace .item(), .numpy(), .tolist() and Python conditions on tensors by tensor operations "
             "such as Tensor.where",
         ) from None
@@ -327,7 +328,7 @@ def _run(model: Any, function: Callable[..., Any], arguments: list[Any]) -> Any:
     except Exception as error:
         raise InputError(
             f"the model failed on the example inputs: {type(error).__name__}: {error}",
-            where=f"model {model_name(model)}",
+            where=model_place(model_name(model)),
             notes=tuple(_describe(a) for a in arguments if isinstance(a, Tensor)),
             hint="run it in tinygrad with inputs of these shapes and dtypes first",
         ) from error
@@ -338,14 +339,14 @@ def _materialized(result: Any, model: Any) -> list[Tensor]:
     if not tensors:
         raise InputError(
             f"the model returns {type(result).__name__}, not a Tensor",
-            where=f"model {model_name(model)}",
+            where=model_place(model_name(model)),
             hint="return a Tensor, or a list, tuple or dict of Tensors",
         )
     for tensor in tensors:
         if 0 in tensor.shape or not all(isinstance(s, int) for s in tensor.shape):
             raise UnsupportedError(
                 f"an output of shape {tensor.shape}",
-                where=f"model {model_name(model)}",
+                where=model_place(model_name(model)),
                 hint="return tensors of a constant shape with at least one element",
             )
     return [_concrete(t) for t in tensors]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir import InputError
+from tg2hdl_ir.errors import model_place
 from tg2hdl_ir.tensors import GraphBuilder, TensorGraph
 from tg2hdl_quant.graph.values import IntegerValue
 
@@ -108,7 +109,7 @@ def quantize_border(graph: TensorGraph, value: IntegerValue, number: int, x: npt
     if not np.all(np.isfinite(array)):
         raise InputError(
             f"input {graph.input_names[number]!r} has NaN or infinite elements",
-            where=f"model {graph.name}",
+            where=model_place(graph.name),
             hint="give finite values, e.g. with numpy.nan_to_num",
         )
     if np.any(value.offset):

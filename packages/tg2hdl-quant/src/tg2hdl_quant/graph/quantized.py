@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir import DType, InputError, UnsupportedError
+from tg2hdl_ir.errors import model_place
 from tg2hdl_ir.tensors import LayerKernel, TensorGraph, evaluate_graph
 from tg2hdl_quant.graph.calibrated import Lowering
 from tg2hdl_quant.graph.concatenation import split_concatenations
@@ -188,7 +189,7 @@ def import_graph(
     if lowered.in_float and not allow_float:
         raise UnsupportedError(
             "no integer form for " + ", ".join(lowered.in_float),
-            where=f"model {graph.name}",
+            where=model_place(graph.name),
             hint="allow_float=True computes them in float; or take them out of the model",
         )
     note = ""

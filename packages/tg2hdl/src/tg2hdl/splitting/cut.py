@@ -12,6 +12,7 @@ from tg2hdl_backend import CapturedProgram
 from tg2hdl_backend.tinygrad_adapter.capture import OutputSlot
 from tg2hdl_backend.tinygrad_adapter.model_inputs import ProgramTensor
 from tg2hdl_ir import KernelCall, ProgramIR, UnsupportedError
+from tg2hdl_ir.errors import model_place
 
 __all__ = ["BALANCE", "ModelCut", "choose_cuts", "cut_program", "possible_cuts"]
 
@@ -110,7 +111,7 @@ def choose_cuts(program: ProgramIR, cycles: Sequence[int], parts: int) -> list[M
     if balanced is None:
         raise UnsupportedError(
             f"the model cannot be cut into {parts} parts: there are {len(cuts)} places for a cut",
-            where=f"model {program.name}",
+            where=model_place(program.name),
             notes=(reason,) if reason else (),
             hint="ask for fewer parts, or move what later layers need through the layers before them",
         )

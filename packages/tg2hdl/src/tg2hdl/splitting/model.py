@@ -19,6 +19,7 @@ from tg2hdl.splitting.cut import ModelCut, choose_cuts, cut_program
 from tg2hdl.splitting.system import StreamedRuns, simulate_chain
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir import InputError, ProgramIR, UnsupportedError, ValidationError, evaluate_program
+from tg2hdl_ir.errors import model_place
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.turns import compiles
 from tg2hdl_lower import plan_kernel
@@ -178,7 +179,7 @@ def split(
         if captured.variables:
             raise UnsupportedError(
                 f"the model has the run-time variable {next(iter(captured.variables))!r}, which all parts would need",
-                where=f"model {captured.program.name}",
+                where=model_place(captured.program.name),
                 hint="make it an input",
             )
         say("places for a cut")
@@ -243,6 +244,6 @@ def _check_composition(
             if not np.array_equal(a, b, equal_nan=tensor.dtype.is_float):
                 raise ValidationError(
                     f"output {tensor.name!r} of the parts differs from that of the model",
-                    where=f"model {captured.program.name}",
+                    where=model_place(captured.program.name),
                     hint="please report this with the model",
                 )

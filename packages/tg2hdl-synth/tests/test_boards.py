@@ -35,13 +35,13 @@ from amaranth_boards.resources import UARTResource
 
 from tg2hdl_synth.boards import bitstream
 from tg2hdl_synth.boards.board_names import board_named
-from tg2hdl_synth.boards.links import address_of
+from tg2hdl_synth.boards.links import address_of, links_of
 from tg2hdl_synth.boards.loopback import LoopbackDesign, build_loopback
 from tg2hdl_synth.boards.usage import limiting_part, split_clocks, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import Fit
 from tg2hdl_top import CompileOptions, SdramModel, compile_program
-from tg2hdl_top.ports import LinkSettings, link_kinds, links_of
+from tg2hdl_top.ports import LinkSettings, link_kinds
 from tg2hdl_top.ports.uart import UartPort
 from tg2hdl_top.ports.udp import UdpPort
 from tg2hdl_top.ports.udp_endpoint import ETHERNET_PINS

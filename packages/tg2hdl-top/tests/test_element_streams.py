@@ -9,6 +9,7 @@ from amaranth.sim import Simulator
 from tg2hdl_ir.dtype import DType
 from tg2hdl_lower import Layout
 from tg2hdl_lower.memory.host import HostBuffer
+from tg2hdl_top.ports.element_bytes import ElementBytes
 from tg2hdl_top.ports.element_walk import ElementWalk, merged
 from tg2hdl_top.ports.elements import ElementReader, ElementWriter
 
@@ -125,3 +126,41 @@ def test_what_is_written_is_packed_and_is_read_again_at_full_rate(layout, dtype,
     assert words == [sum(int(v) << (n * dtype.bit_width) for n, v in enumerate(row)) for row in packed]
     assert found == bits.tolist()
     assert ends[-layout.depth :] == [0] * (layout.depth - 1) + [1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 8])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_bytes_of_elements(layout, size):
+    dtype = {1: DType.INT8, 2: DType.INT16, 8: DType.INT64}[size]
+    width = dtype.bit_width
+    buffer = HostBuffer("b", layout.words, width * layout.lanes, False, True, 1, layout, dtype)
+    values = np.random.default_rng(0).integers(0, 256, (layout.depth, size), dtype=np.uint8)
+    words = [0] * layout.words
+    places = zip(*layout.place(np.arange(layout.depth)), strict=True)
+    for (word, lane), value in zip(places, values, strict=True):
+        words[word] |= int.from_bytes(value.tobytes(), "little") << int(lane) * width
+    m = Module()
+    m.submodules.memory = memory = Memory(shape=buffer.width, depth=len(words), init=words)
+    m.submodules.reader = reader = ElementBytes(buffer, size)
+    port = memory.read_port()
+    m.d.comb += [port.addr.eq(reader.raddr), reader.rdata.eq(port.data)]
+
+    async def bench(ctx):
+        for count in (min(2, layout.depth), layout.depth):  # begins again
+            found = []
+            ctx.set(reader.restart, 1)
+            await ctx.tick()
+            ctx.set(reader.restart, 0)
+            for n in range(count):
+                await ctx.tick().repeat(reader.delay)
+                assert ctx.get(reader.last) == (n == layout.depth - 1)
+                for byte in range(size):
+                    found.append(ctx.get(reader.byte))
+                    ctx.set(reader.next, 1)
+                    ctx.set(reader.step, byte == size - 1)
+                    await ctx.tick()
+                    ctx.set(reader.next, 0)
+                    ctx.set(reader.step, 0)
+            assert bytes(found) == values[:count].tobytes()
+
+    simulated(m, bench)

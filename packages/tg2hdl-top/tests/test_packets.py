@@ -18,8 +18,8 @@ def request(operation: int, count: int, data: bytes = b"", sequence: int = 7) ->
     return sequence.to_bytes(2, "little") + bytes((operation, count, 4, 0, 0, 0)) + data
 
 
-def received(stream: bytes, size: int = 256, broken: int = -1) -> tuple[bytes, int]:
-    receiver, found, dropped = PacketReceiver(size), bytearray(), 0
+def received(stream: bytes, size: int = 256, broken: int = -1, bits: int = 8) -> tuple[bytes, int]:
+    receiver, found, dropped = PacketReceiver(size, check_bits=bits), bytearray(), 0
 
     async def bench(ctx):
         nonlocal dropped
@@ -29,6 +29,12 @@ def received(stream: bytes, size: int = 256, broken: int = -1) -> tuple[bytes, i
             ctx.set(receiver.broken, number == broken)
             await ctx.tick()
             dropped += ctx.get(receiver.dropped)
+            if bits < 8:  # a slow link
+                ctx.set(receiver.valid, 0)
+                ctx.set(receiver.broken, 0)
+                for _ in range(8 // bits):
+                    await ctx.tick()
+                    dropped += ctx.get(receiver.dropped)
         for _ in range(4 * size):
             take = ctx.get(receiver.available)
             if take:
@@ -52,8 +58,11 @@ def with_check(body: bytes) -> bytes:
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
-def test_undamaged_requests_pass():
-    assert received(marked(GOOD) + b"\xc0\xc0" + marked(OTHER)) == (with_check(GOOD) + with_check(OTHER), 0)
+@pytest.mark.parametrize("bits", [1, 4, 8])
+def test_undamaged_requests_pass(bits):
+    sent = marked(GOOD) + b"\xc0\xc0" + marked(OTHER)
+    assert received(sent, bits=bits) == (with_check(GOOD) + with_check(OTHER), 0)
+    assert received(marked(GOOD)[:-2] + b"\xc0" + marked(OTHER), bits=bits) == (with_check(OTHER), 1)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +87,10 @@ def test_a_byte_that_the_line_calls_broken_drops_the_request():
     assert received(marked(GOOD) + marked(OTHER), broken=3) == (with_check(OTHER), 1)
 
 
-def test_replies_are_marked_and_checked():
+@pytest.mark.parametrize("bits", [1, 4, 8])
+def test_replies_are_marked_and_checked(bits):
     bodies = [b"\xc0\xdb\x00", bytes(range(0xB8, 0xE0)), b"\x01\x02\xdb", b"\xc0"]
-    sender, found = PacketSender(), bytearray()
+    sender, found = PacketSender(bits), bytearray()
     rng = np.random.default_rng(0)
     done = False
 
@@ -98,7 +108,7 @@ def test_replies_are_marked_and_checked():
 
     async def receive(ctx):
         quiet = 0
-        while not done or quiet < 40:
+        while not done or quiet < 80:
             ctx.set(sender.byte_ready, int(rng.integers(0, 2)) or quiet > 3)
             sampled = ctx.tick().sample(sender.byte_valid, sender.byte_ready, sender.byte)
             *_, valid, ready, byte = await sampled

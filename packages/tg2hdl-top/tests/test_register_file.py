@@ -20,7 +20,7 @@ WRITE, READ = 3, 4
 
 def accesses(*wanted):
     """Value, code and cycles of reads (an address) and writes (address and data), one after the other."""
-    file, found = RegisterFile(SHAPE, waits=False), []
+    file, found = RegisterFile(SHAPE), []
     bus = file.bus
 
     async def bench(ctx):

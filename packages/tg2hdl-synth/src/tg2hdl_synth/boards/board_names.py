@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tg2hdl_ir import BoardDef, InputError, PluginError, Tg2hdlError, registry, resolve
+from tg2hdl_ir import BoardDef, InputError, PluginError, registry, resolve
+from tg2hdl_synth.boards.links import family_of, links_of
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.parts import part_named
-from tg2hdl_top.ports import link_kinds, links_of
+from tg2hdl_top.ports import link_kinds
 
 __all__ = ["board_named"]
 
@@ -69,17 +70,12 @@ def _of_class(name: str) -> BoardDef:
 
 def _part(name: str, platform: Any) -> tuple[str, str]:
     """The part of a platform, and its family."""
-    flows = registry().flows()
-    for flow in flows:
-        try:
-            found = tools_of(flow.name).part_of(platform)
-        except Tg2hdlError:  # of a faulty plugin
-            continue
-        if found is not None:
-            return found, flow.name
+    found = family_of(platform)
+    if found is not None:
+        return found
     device = getattr(platform, "device", None) or getattr(platform, "part", "an unknown part")
     raise InputError(
         f"no open tools are known that make a bitstream for {device}, which {name} has",
-        hint=f"families with tools: {', '.join(flow.name for flow in flows)}; "
+        hint=f"families with tools: {', '.join(flow.name for flow in registry().flows())}; "
         "for the tools of a vendor use tg2hdl export",
     )

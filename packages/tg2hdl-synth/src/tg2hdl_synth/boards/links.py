@@ -5,14 +5,51 @@ from __future__ import annotations
 from ipaddress import IPv4Address
 from typing import Any
 
-from tg2hdl_ir import BoardDef, InputError, resolve
+from tg2hdl_ir import BoardDef, InputError, Tg2hdlError, registry, resolve
 from tg2hdl_synth.boards.usage import BoardComponent
+from tg2hdl_synth.families import Family, tools_of
 from tg2hdl_top import Design
-from tg2hdl_top.ports import link_class, link_kinds, links_of
+from tg2hdl_top.ports import link_class, link_kinds
 
-__all__ = ["address_of", "check_link", "link_of_design", "usual_link"]
+__all__ = ["address_of", "check_link", "family_of", "link_of_design", "links_of", "usual_link"]
 
 _USUAL_IP = "192.168.1.50"
+
+
+def family_of(platform: Any) -> tuple[str, str] | None:
+    """Name of the part of a platform, and that of its family; None without open tools.
+
+    Parameters
+    ----------
+    platform : amaranth.build.Platform
+    """
+    for flow in registry().flows():
+        try:
+            found = tools_of(flow.name).part_of(platform)
+        except Tg2hdlError:  # of a faulty plugin
+            continue
+        if found is not None:
+            return found, flow.name
+    return None
+
+
+def links_of(platform: Any) -> tuple[str, ...]:
+    """Names of the links whose pins a board has, and that its FPGA can drive; the serial line first.
+
+    Parameters
+    ----------
+    platform : amaranth.build.Platform
+    """
+    part = family_of(platform)
+    tools = Family() if part is None else tools_of(part[1])
+    found = [kind for kind in link_kinds() if _serves(kind, platform, tools)]
+    return tuple(sorted(found, key=lambda kind: (kind != "uart", kind)))
+
+
+def _serves(kind: str, platform: Any, tools: Family) -> bool:
+    link = link_class(kind)
+    can_drive = tools.makes_clocks >= bool(link.clocks) and tools.has_ddr_pads >= link.has_ddr
+    return can_drive and link.has_pins(platform)
 
 
 def usual_link(board: BoardDef) -> str:
@@ -42,7 +79,7 @@ def check_link(kind: str, board: BoardDef, platform: Any) -> None:
     InputError
         For another link, or none; those of the board are listed.
     """
-    if not link_class(kind).has_pins(platform):
+    if kind not in links_of(platform):
         has = ", ".join(links_of(platform))
         raise InputError(
             f"{board.name} has no pins for the link {kind!r}",

@@ -38,6 +38,10 @@ class Family:
         `tg2hdl_synth.netlist.KINDS`.  A kind that is left out is counted before place and route only.
     estimate_errors : mapping of str to float
         Median relative errors of `estimate`: ``lut``, ``ff``, ``fmax``.
+    makes_clocks : bool
+        Whether `add_clock` makes another clock than the default one of the platform.
+    has_ddr_pads : bool
+        Whether Amaranth's ``io.DDRBuffer`` is made of pads of the family.
     board_tools : tuple of Tool
         Tools that the scripts of Amaranth's platforms call to make a bitstream.
     requirement : str
@@ -53,6 +57,8 @@ class Family:
     takes_floorplan: bool = False
     cells: Mapping[str, str] = {}
     estimate_errors: Mapping[str, float] = {}
+    makes_clocks: bool = False
+    has_ddr_pads: bool = False
     board_tools: tuple[Tool, ...] = ()
     requirement: str = "tg2hdl[boards]"
     suffix: str = "bit"

@@ -15,7 +15,7 @@ from tg2hdl_top.ports.base import (
     register_map_of,
     writes_elements,
 )
-from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort, link_class, link_kinds, links_of
+from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort, link_class, link_kinds
 
 __all__ = [
     "HostDriver",
@@ -26,7 +26,6 @@ __all__ = [
     "build_port",
     "link_class",
     "link_kinds",
-    "links_of",
     "need_identity",
     "open_driver",
     "opening_cycles",

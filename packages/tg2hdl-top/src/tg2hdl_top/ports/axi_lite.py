@@ -48,7 +48,7 @@ class AxiLitePort(HostPort):
         """Build the module."""
         m = Module()
         axi = self.outside.s_axil
-        m.submodules.registers = registers = RegisterFile(self.serves, waits=False)
+        m.submodules.registers = registers = RegisterFile(self.serves)
         wiring.connect(m, wiring.flipped(self.design), registers.design)
         bus, wrote = registers.bus, Signal()
         m.d.comb += self.outside.irq.eq(registers.irq)

@@ -51,6 +51,8 @@ class ElementWalk(wiring.Component):
         Place of the element.
     last : Out(1)
         Whether it is the last one.
+    wraps : Out(1)
+        Whether the next element begins a row of lanes: that of another word, or the first one.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -63,6 +65,7 @@ class ElementWalk(wiring.Component):
                 "word": Out(range(max(2, layout.words))),
                 "lane": Out(range(max(2, self._lanes))),
                 "last": Out(1),
+                "wraps": Out(1),
             }
         )
 
@@ -82,6 +85,8 @@ class ElementWalk(wiring.Component):
                 at_split.eq(sub == (split - 1) * lane_stride),
                 at_end.eq((row == (rows - 1) * row_stride) & (sub == (size - 1) % split * lane_stride)),
             ]
+            if n == len(layout.dims) - 1:
+                m.d.comb += self.wraps.eq(at_end | at_split)
             with m.If(self.restart | (carry & at_end)):
                 m.d.sync += [row.eq(0), sub.eq(0)]
             with m.Elif(carry):

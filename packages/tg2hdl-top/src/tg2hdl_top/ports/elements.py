@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from amaranth import Array, Cat, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
@@ -10,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_lower import HostBuffer
 from tg2hdl_top.ports.element_walk import ElementWalk
 
-__all__ = ["ElementReader", "ElementWriter"]
+__all__ = ["ElementReader", "ElementWriter", "add_writers"]
 
 _CHOICE = 8
 """Lanes that one stage of the reader's multiplexer selects from."""
@@ -59,6 +62,38 @@ class ElementWriter(wiring.Component):
             self.wen.eq(self.valid << walk.lane),
         ]
         return m
+
+
+def add_writers(
+    m: Module, buffers: Sequence[HostBuffer], host: Any
+) -> tuple[dict[int, ElementWriter], Value]:
+    """Writers of the buffers that the host writes, by number; whether one that may wait still holds an element.
+
+    Parameters
+    ----------
+    m : Module
+        Gets them as submodules.
+    buffers : sequence of HostBuffer
+    host : interface
+        The member `buffers` of a design.
+    """
+    found, held = {}, []
+    for n, buffer in enumerate(buffers):
+        if not buffer.writes:
+            continue
+        m.submodules[f"write_{buffer.name}"] = writer = ElementWriter(buffer)
+        ports = getattr(host, buffer.name)
+        values = [(ports.wen, writer.wen), (ports.waddr, writer.waddr), (ports.wdata, writer.wdata)]
+        if buffer.waits:
+            held.append(ports.wen)
+            with m.If(ports.ready):
+                m.d.sync += ports.wen.eq(0)
+            with m.If(writer.wen):
+                m.d.sync += [port.eq(value) for port, value in values]
+        else:
+            m.d.comb += [port.eq(value) for port, value in values]
+        found[n] = writer
+    return found, Cat(*held).any()
 
 
 class ElementReader(wiring.Component):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.crc.catalog import CRC32_ETHERNET
 from amaranth.lib.wiring import In, Out
+
+from tg2hdl_top.ports.crc32 import Crc32
 
 __all__ = ["FrameReceiver", "FrameSender", "within"]
 
@@ -58,9 +59,9 @@ class FrameReceiver(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        m.submodules.crc = crc = CRC32_ETHERNET(data_width=8).create()
+        m.submodules.crc = crc = Crc32(8)
         bad = Signal()
-        m.d.comb += [self.byte.eq(self.data), crc.data.eq(self.data), crc.valid.eq(self.taken)]
+        m.d.comb += [self.byte.eq(self.data), crc.byte.eq(self.data), crc.valid.eq(self.taken)]
         with m.FSM():
             with m.State("IDLE"), m.If(self.strobe & self.valid):
                 with m.If(self.data == _START):
@@ -78,7 +79,7 @@ class FrameReceiver(wiring.Component):
                     ]
                 with m.Else():
                     m.d.comb += self.ends.eq(1)
-                    m.d.comb += self.good.eq(crc.match_detected & ~bad & ~within(self.place, 0, _SMALLEST))
+                    m.d.comb += self.good.eq(crc.matches & ~bad & ~within(self.place, 0, _SMALLEST))
                     m.next = "IDLE"
             with m.State("SKIP"), m.If(self.strobe & ~self.valid):
                 m.next = "IDLE"
@@ -109,11 +110,11 @@ class FrameSender(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        m.submodules.crc = crc = CRC32_ETHERNET(data_width=8).create()
+        m.submodules.crc = crc = Crc32(8)
         place, following, left = self.place, Signal.like(self.place), Signal.like(self.length)
         m.d.comb += following.eq(place + 1)
         out = Signal(8)
-        m.d.comb += crc.data.eq(out)
+        m.d.comb += crc.byte.eq(out)
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.idle.eq(1)
@@ -133,7 +134,7 @@ class FrameSender(wiring.Component):
                     with m.If(ends):
                         m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.comb += out.eq(crc.crc.word_select(place[:2], 8))
+                m.d.comb += [out.eq(crc.check), crc.drain.eq(1), crc.valid.eq(self.strobe)]
                 with m.If(self.strobe & (place == _CHECK - 1)):
                     m.next = "GAP"
             with m.State("GAP"), m.If(self.strobe & (place == _GAP)):

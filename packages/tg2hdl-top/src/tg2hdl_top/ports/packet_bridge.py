@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth import Cat, Const, Module, Signal
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower import HostShape
+from tg2hdl_top.ports.byte_registers import COUNTERS, ByteRegisters
 from tg2hdl_top.ports.packets import (
-    CHECK,
-    HEADER,
     OP_READ,
     OP_RUN,
     OP_SYNC,
@@ -19,7 +18,6 @@ from tg2hdl_top.ports.packets import (
     PacketReceiver,
     PacketSender,
 )
-from tg2hdl_top.ports.register_file import RegisterFile
 from tg2hdl_top.register_map import REGISTERS, AccessCode, RegisterMap
 
 __all__ = ["BUFFER_BYTES", "CODE_SEQUENCE", "PacketBridge"]
@@ -28,6 +26,8 @@ BUFFER_BYTES = 2048
 """Requests that may be in flight, with their checks (bytes)."""
 CODE_SEQUENCE = 0x80
 """Code of a reply to a request that has another number than the next one: nothing was done."""
+_SEQUENCE = 8
+"""As it is kept; other codes have three bits."""
 _START = next(register.address for register in REGISTERS if register.name == "START")
 
 
@@ -40,6 +40,8 @@ class PacketBridge(wiring.Component):
     Parameters
     ----------
     serves : HostShape
+    check_bits : int
+        See `PacketReceiver`.
 
     Members
     -------
@@ -50,8 +52,8 @@ class PacketBridge(wiring.Component):
     design : Out(serves.signature(by_element=True))
     """
 
-    def __init__(self, serves: HostShape) -> None:
-        self._serves = serves
+    def __init__(self, serves: HostShape, *, check_bits: int = 8) -> None:
+        self._serves, self._check_bits = serves, check_bits
         super().__init__(
             {
                 "byte_in": In(8),
@@ -83,116 +85,198 @@ class PacketBridge(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        runs = RegisterMap(self._serves).packet_run
-        m.submodules.receiver = receiver = PacketReceiver(BUFFER_BYTES, runs=runs is not None)
-        m.submodules.sender = sender = PacketSender()
-        m.submodules.registers = registers = RegisterFile(self._serves, waits=True)
-        wiring.connect(m, wiring.flipped(self.design), registers.design)
-        bus = registers.bus
+        bits, runs = self._check_bits, RegisterMap(self._serves).packet_run
+        m.submodules.receiver = receiver = PacketReceiver(
+            BUFFER_BYTES, runs=runs is not None, check_bits=bits
+        )
+        m.submodules.sender = sender = PacketSender(bits)
+        registers = ByteRegisters(m, self.design, self._serves)
         m.d.comb += [
             receiver.byte.eq(self.byte_in),
             receiver.valid.eq(self.valid_in),
             receiver.broken.eq(self.broken),
-            registers.link_error.eq(receiver.dropped),
+            registers.byte_in.eq(receiver.out),
             self.byte_out.eq(sender.byte),
             self.valid_out.eq(sender.byte_valid),
             sender.byte_ready.eq(self.ready_out),
         ]
-        header, expected = Signal(8 * HEADER), Signal(16)
-        sequence, operation, count = header[:16], header[16:24], header[24:32]
-        address = Signal.like(bus.address)
-        outside = Signal()  # an address beyond the map
-        left, skip = Signal(8), Signal(range(4 * 255 + CHECK + 1))
-        number, word, code = Signal(range(max(HEADER, 5))), Signal(32), Signal(8)
-        reply, reply_bytes = Signal(32), Signal(range(5))
-        m.d.comb += [bus.address.eq(address), bus.data.eq(word)]
-        is_run = operation == OP_RUN if runs else Const(0)
+        address, index, replies = registers.address, registers.index, Signal()
+        m.d.comb += [registers.write.eq(~replies), registers.reads_memory.eq(replies)]
+        head, expected, left, code = Signal(24), Signal(16), Signal(8), Signal(4)
+        sequence, operation = head[:16], head[16:]
+        outside, addressed, starts = Signal(), Signal(), Signal()
+        is_read, is_run, paused = Signal(), Signal(), Signal()
+        bad = code != 0
+        pending, counts, stalled = self._counters(m, registers, receiver.dropped)
         here = receiver.available
+
+        def take() -> None:
+            m.d.comb += receiver.take.eq(1)
+            m.d.sync += index.eq(index + 1)
+
+        def after_word(then: str) -> None:
+            """Go to the next word, or on."""
+            m.d.sync += [address.eq(address + 4), left.eq(left - 1)]
+            m.next = "LOOK"
+            with m.If(left == 1):
+                m.next = then
+
         with m.FSM():
             with m.State("HEADER"):
-                m.d.sync += [code.eq(0), outside.eq(0)]
-                with m.If(here):
-                    m.d.comb += receiver.take.eq(1)
-                    m.d.sync += [header.eq(Cat(header[8:], receiver.out)), number.eq(number + 1)]
-                    with m.If(number == HEADER - 1):
-                        m.d.sync += number.eq(0)
-                        m.next = "CHECK"
+                m.d.sync += [code.eq(0), starts.eq(0)]
+                with m.If(pending & ~addressed & (index == 0)):
+                    m.d.comb += counts.eq(1)
+                    m.d.sync += paused.eq(0)
+                    m.next = "COUNT"
+                with m.Elif(here):
+                    take()
+                    with m.If(addressed):
+                        m.d.comb += registers.compare.eq(1)
+                        with m.Switch(index):
+                            with m.Case(0):
+                                m.d.sync += [address[:8].eq(receiver.out), outside.eq(receiver.out[:2].any())]
+                            for n in range(1, 4):
+                                with m.Case(n):
+                                    part = address[8 * n : 8 * n + 8]
+                                    m.d.sync += part.eq(receiver.out) if len(part) else []
+                                    with m.If(receiver.out[len(part) :].any()):
+                                        m.d.sync += outside.eq(1)
+                    with m.Else():
+                        m.d.comb += registers.fresh.eq(1)
+                        with m.If(index == 3):
+                            m.d.sync += left.eq(receiver.out)
+                        with m.Else():
+                            m.d.sync += head.eq(Cat(head[8:], receiver.out))
+                    with m.If(index == 3):
+                        m.d.sync += addressed.eq(~addressed)
+                        with m.If(addressed):
+                            m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.sync += [address.eq(header[32:]), left.eq(count), skip.eq(CHECK)]
-                m.d.sync += outside.eq(header[32 + len(address) :].any() | header[32:34].any())
-                m.next = "SKIP"
-                with m.If(operation == OP_SYNC):
+                m.d.sync += is_read.eq(operation == OP_READ)
+                gives = operation == OP_WRITE
+                if runs:
+                    m.d.sync += is_run.eq(operation == OP_RUN)
+                    gives |= operation == OP_RUN
+                m.d.sync += head[23].eq(1)
+                m.next = "CHECKSUM"
+                with m.If(gives & (left != 0)):
+                    m.next = "DECODE"
+                with m.If((operation == OP_SYNC) | (sequence == expected)):
                     m.d.sync += expected.eq(sequence + 1)
-                with m.Elif(sequence != expected):
-                    m.d.sync += code.eq(CODE_SEQUENCE)
-                    with m.If((operation == OP_WRITE) | is_run):
-                        m.d.sync += skip.eq((count << 2) + CHECK)
-                with m.Else():
-                    m.d.sync += expected.eq(expected + 1)
-                    with m.If((operation == OP_WRITE) & (count != 0)):
-                        m.next = "GATHER"
                     if runs:
-                        with m.If(is_run):
+                        with m.If(operation == OP_RUN):
+                            with m.If(left != 0):
+                                m.next = "LOOK"
                             m.d.sync += [address.eq(runs[0].address), outside.eq(0)]
-                            m.next = "GATHER"
-                        with m.If(is_run & (count != runs[0].words)):
-                            m.d.sync += [code.eq(AccessCode.ORDER), skip.eq((count << 2) + CHECK)]
-                            m.d.sync += left.eq(runs[1].words)
-                            m.next = "SKIP"
-            with m.State("GATHER"), m.If(here):  # a word of a write
-                m.d.comb += receiver.take.eq(1)
-                m.d.sync += [word.eq(Cat(word[8:], receiver.out)), number.eq(number + 1)]
-                with m.If(number == 3):
-                    m.d.sync += number.eq(0)
-                    m.next = "WRITE"
-            with m.State("WRITE"):
-                m.d.comb += [bus.valid.eq(~outside & (code == 0)), bus.write.eq(1)]
-                with m.If(bus.ready | ~bus.valid):
-                    with m.If(bus.valid):
-                        m.d.sync += code.eq(bus.code)
-                    with m.Elif(outside):
+                            with m.If(left != runs[0].words):
+                                m.d.sync += code.eq(AccessCode.ORDER)
+                            with m.If(left == 0):
+                                m.d.sync += left.eq(runs[1].words)
+                with m.Else():
+                    m.d.sync += code.eq(_SEQUENCE)
+            with m.State("LOOK"):
+                m.next = "DECODE"
+            with m.State("DECODE"):
+                m.next = "PUT"
+                with m.If(replies):
+                    m.next = "GET"
+                with m.If(starts):
+                    m.next = "COMMIT"
+                with m.If(~bad):
+                    with m.If(outside):
                         m.d.sync += code.eq(AccessCode.ADDRESS)
-                    m.d.sync += [address.eq(address + 4), left.eq(left - 1)]
-                    m.next = "GATHER"
-                    with m.If(left == 1):
-                        m.next = "SKIP"
-                        if runs:
-                            with m.If(is_run):
-                                m.next = "START"
-            if runs:
-                with m.State("START"):
-                    m.d.comb += [bus.valid.eq(code == 0), bus.write.eq(1)]
-                    m.d.comb += [bus.address.eq(_START), bus.data.eq(header[32:])]
-                    with m.If(bus.ready | ~bus.valid):
-                        with m.If(bus.valid):
-                            m.d.sync += code.eq(bus.code)
-                        m.d.sync += [address.eq(runs[1].address), left.eq(runs[1].words)]
-                        m.next = "SKIP"
-            with m.State("SKIP"), m.If(here):  # the check, and the data of a request that is not executed
+                    with m.Elif(registers.waits):
+                        m.d.comb += stalled.eq(1)
+                        m.next = "DECODE"
+                        with m.If(pending):
+                            m.d.comb += counts.eq(1)
+                            m.d.sync += paused.eq(1)
+                            m.next = "COUNT"
+                    with m.Elif(registers.refusal != 0):
+                        m.d.sync += code.eq(registers.refusal)
+                        registers.state.refuse(m, registers.refusal)
+                    with m.Else():
+                        m.d.comb += [registers.begin.eq(1), registers.fresh.eq(~is_run)]
+            with m.State("PUT"), m.If(here & ~registers.full):
+                take()
+                m.d.comb += [registers.put.eq(~bad), registers.compare.eq(~is_run)]
+                with m.If(index == 3):
+                    m.next = "COMMIT"
+            with m.State("COMMIT"):
+                with m.If(~bad):
+                    m.d.comb += registers.commit.eq(1)
+                    with m.If(registers.is_register):
+                        m.d.sync += code.eq(registers.verdict)
+                after_word("CHECKSUM")
+                if runs:
+                    with m.If(is_run & (left == 1) & (code != _SEQUENCE)):
+                        m.d.sync += [address.eq(_START), starts.eq(1), left.eq(1)]
+                        m.next = "LOOK"
+                    with m.If(starts):
+                        m.d.sync += [address.eq(runs[1].address), left.eq(runs[1].words), starts.eq(0)]
+                        m.next = "CHECKSUM"
+            with m.State("CHECKSUM"):  # drops its four bytes, this one and those of the next state
                 m.d.comb += receiver.take.eq(1)
-                m.d.sync += skip.eq(skip - 1)
-                with m.If(skip == 1):
-                    m.d.sync += [reply.eq(Cat(sequence, operation | 0x80)), reply_bytes.eq(3)]
-                    m.next = "REPLY"
-            with m.State("REPLY"):  # three bytes, or a word that was read
-                m.d.comb += [sender.data.eq(reply[:8]), sender.valid.eq(1)]
+                m.d.sync += replies.eq(1)
+                m.next = "REPLY"
+            with m.State("REPLY"):
+                m.d.comb += [sender.data.eq(head[:8]), sender.valid.eq(1)]
                 with m.If(sender.ready):
-                    m.d.sync += [reply.eq(reply >> 8), reply_bytes.eq(reply_bytes - 1)]
-                    with m.If(reply_bytes == 1):
+                    m.d.comb += receiver.take.eq(1)
+                    m.d.sync += [head.eq(head >> 8), index.eq(index + 1)]
+                    with m.If(index == 2):
+                        m.d.sync += index.eq(0)
                         m.next = "CODE"
-                        with m.If(((operation == OP_READ) | is_run) & (left != 0) & (code != CODE_SEQUENCE)):
-                            m.next = "READ"
-            with m.State("READ"):
-                m.d.comb += bus.valid.eq(~outside & (code == 0))
-                with m.If(bus.ready | ~bus.valid):
-                    m.d.sync += [reply.eq(0), reply_bytes.eq(4), address.eq(address + 4), left.eq(left - 1)]
-                    with m.If(bus.valid):
-                        m.d.sync += [reply.eq(bus.value), code.eq(bus.code)]
-                    with m.Elif(outside):
-                        m.d.sync += code.eq(AccessCode.ADDRESS)
-                    m.next = "REPLY"
-            with m.State("CODE"):
-                m.d.comb += [sender.data.eq(code), sender.last.eq(1), sender.valid.eq(1)]
+                        with m.If((is_read | is_run) & (left != 0) & (code != _SEQUENCE)):
+                            m.next = "DECODE"
+            with m.State("GET"):
+                m.d.comb += [
+                    sender.data.eq(Mux(bad, 0, registers.byte_out)),
+                    sender.valid.eq(bad | registers.valid),
+                ]
                 with m.If(sender.ready):
+                    m.d.comb += registers.get.eq(~bad)
+                    m.d.sync += index.eq(index + 1)
+                    with m.If(index == 3):
+                        after_word("CODE")
+            with m.State("CODE"):
+                m.d.comb += [sender.data.eq(Cat(code[:3], Const(0, 4), code[3]))]
+                m.d.comb += [sender.last.eq(1), sender.valid.eq(1)]
+                with m.If(sender.ready):
+                    m.d.sync += replies.eq(0)
                     m.next = "HEADER"
+            with m.State("COUNT"):  # reads a byte of the counter
+                m.d.comb += [registers.reads_memory.eq(0), stalled.eq(paused & registers.waits)]
+                m.next = "ADD"
+            with m.State("ADD"):
+                m.d.comb += [registers.reads_memory.eq(0), stalled.eq(paused & registers.waits)]
+                m.d.comb += registers.add.eq(1)
+                m.d.sync += index.eq(index + 1)
+                m.next = "COUNT"
+                with m.If(index == 3):
+                    m.next = "HEADER"
+                    with m.If(paused):
+                        m.next = "DECODE"
         return m
+
+    def _counters(self, m: Module, registers: ByteRegisters, dropped: Value) -> tuple[Signal, Signal, Signal]:
+        """Signals: whether a counter has to be added to, that this begins, and that an access waits."""
+        started, drops, stalls = Signal(), Signal(8), Signal(4)
+        pending, counts, stalled = Signal(), Signal(), Signal()
+        waiting = dict(zip(COUNTERS, (started, drops, stalls), strict=True))
+        m.d.comb += pending.eq(Cat(waiting.values()).any())
+        with m.If(registers.state.starting):
+            m.d.sync += started.eq(1)
+        with m.If(dropped & ~drops.all()):
+            m.d.sync += drops.eq(drops + 1)
+        with m.If(stalled):
+            m.d.sync += stalls.eq(stalls + 1)
+        with m.If(counts):
+            for n, (amount, now) in enumerate(zip(waiting.values(), (0, dropped, stalled), strict=True)):
+                with m.If(amount.any()) if n == 0 else m.Elif(amount.any()):
+                    m.d.sync += [registers.counter.eq(n), registers.amount.eq(amount), amount.eq(now)]
+        with m.If(registers.add):
+            m.d.sync += registers.amount.eq(registers.carry)
+            with m.If(registers.index == 3):
+                m.d.sync += registers.counter.eq(0)
+        return pending, counts, stalled

@@ -13,7 +13,7 @@ from tg2hdl_ir import InputError, registry
 from tg2hdl_ir.errors import unknown_name
 from tg2hdl_top.ports.base import HostPort, port_class
 
-__all__ = ["LinkSettings", "PacketPort", "is_ecp5", "link_class", "link_kinds", "links_of"]
+__all__ = ["LinkSettings", "PacketPort", "link_class", "link_kinds"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class PacketPort(HostPort):
         Clock domains besides ``sync`` that a board makes for the link, and their MHz.
     has_address : bool
         Whether the design has an IP address.
+    has_ddr : bool
+        Whether its pins have two values in a cycle.
     """
 
     by_element = True
@@ -53,10 +55,11 @@ class PacketPort(HostPort):
     device = "/dev/ttyUSB0"
     clocks: Mapping[str, float] = MappingProxyType({})
     has_address = False
+    has_ddr = False
 
     @classmethod
     def has_pins(cls, platform: Any) -> bool:
-        """Whether a board has the pins of the link; no board unless a link overrides this.
+        """Whether a board has the pins of the link, of any family; no board unless a link overrides this.
 
         Parameters
         ----------
@@ -104,24 +107,3 @@ def link_class(kind: str) -> type[PacketPort]:
             hint=f"choose one of: {', '.join(known)}; or give --port {kind} without --link",
         )
     return found
-
-
-def links_of(platform: Any) -> tuple[str, ...]:
-    """Names of the links whose pins a board has; the serial line first.
-
-    Parameters
-    ----------
-    platform : amaranth.build.Platform
-    """
-    found = [kind for kind in link_kinds() if link_class(kind).has_pins(platform)]
-    return tuple(sorted(found, key=lambda kind: (kind != "uart", kind)))
-
-
-def is_ecp5(platform: Any) -> bool:
-    """Whether the FPGA of a board is an ECP5, whose pads and PLLs some links need.
-
-    Parameters
-    ----------
-    platform : amaranth.build.Platform
-    """
-    return str(getattr(platform, "device", "")).startswith("LFE5")

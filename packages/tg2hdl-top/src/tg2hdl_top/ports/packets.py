@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
+from tg2hdl_top.ports.crc32 import Crc32
 
 __all__ = [
     "END",
@@ -35,6 +36,8 @@ __all__ = [
 END, ESC, ESC_END, ESC_ESC = 0xC0, 0xDB, 0xDC, 0xDD
 OP_WRITE, OP_READ, OP_SYNC, OP_RUN = 1, 2, 3, 4
 HEADER, CHECK = 8, 4
+_COUNTED = 4
+"""Bytes up to the count."""
 
 
 class PacketReceiver(wiring.Component):
@@ -46,6 +49,8 @@ class PacketReceiver(wiring.Component):
         Bytes that it holds; a power of two.
     runs : bool
         Whether RUN is a request.
+    check_bits : int
+        See `Crc32`: a link brings a byte in ``1 + 8 // check_bits`` cycles at most, or in each cycle with 8.
 
     Members
     -------
@@ -60,8 +65,8 @@ class PacketReceiver(wiring.Component):
         A request was dropped, for one cycle.
     """
 
-    def __init__(self, size: int, *, runs: bool = False) -> None:
-        self._size, self._runs = size, runs
+    def __init__(self, size: int, *, runs: bool = False, check_bits: int = 8) -> None:
+        self._size, self._runs, self._check_bits = size, runs, check_bits
         super().__init__(
             {
                 "byte": In(8),
@@ -81,9 +86,10 @@ class PacketReceiver(wiring.Component):
         write, read = memory.write_port(), memory.read_port()
         head, done, tail = (Signal(range(self._size), name=n) for n in ("head", "done", "tail"))
         escaped, bad = Signal(), Signal()
-        count = Signal(range(HEADER + 4 * 255 + CHECK + 2))
-        wanted = Signal.like(count, init=HEADER + CHECK)
-        m.submodules.crc = crc = CRC32_ISO_HDLC(data_width=8).create()
+        # Bytes that are still missing: up to the count, and from then on to the end.
+        missing = Signal(range(4 * 255 + HEADER + CHECK), init=_COUNTED)
+        counted, begun = Signal(), Signal()
+        m.submodules.check = check = Crc32(self._check_bits)
 
         # Without the marks.
         keep, ends, plain = Signal(), Signal(), Signal(8)
@@ -102,30 +108,31 @@ class PacketReceiver(wiring.Component):
             write.addr.eq(head),
             write.data.eq(plain),
             write.en.eq(keep),
-            crc.data.eq(plain),
-            crc.valid.eq(keep),
-            crc.start.eq(ends),
+            check.byte.eq(plain),
+            check.valid.eq(keep),
+            check.start.eq(ends),
         ]
+        has_data = Signal()
         with m.If(keep):
-            m.d.sync += [head.eq(head + 1), count.eq(count + 1)]
-            with m.If(full | (count == wanted)):
-                m.d.sync += [bad.eq(1), head.eq(head), count.eq(count)]
+            m.d.sync += [begun.eq(1), missing.eq(missing - 1)]
+            with m.If(full | (missing == 0)):
+                m.d.sync += [bad.eq(1), missing.eq(0)]
+            with m.Else():
+                m.d.sync += head.eq(head + 1)
+            with m.If(~counted & (missing == 2)):
+                m.d.sync += has_data.eq(plain.matches(OP_WRITE, *(OP_RUN,) * self._runs))
+            with m.If(~counted & (missing == 1)):
+                size = HEADER + CHECK - _COUNTED + Mux(has_data, plain << 2, 0)
+                m.d.sync += [counted.eq(1), missing.eq(size)]
         with m.If(wrong_escape | self.broken):
             m.d.sync += bad.eq(1)
-        # The length follows from the operation and the count.
-        operation = Signal(8)
-        with m.If(keep & (count == 2)):
-            m.d.sync += operation.eq(plain)
-        with m.If(keep & (count == 3)):
-            has_data = operation.matches(OP_WRITE, *(OP_RUN,) * self._runs)
-            m.d.sync += wanted.eq(HEADER + CHECK + Mux(has_data, plain << 2, 0))
         m.d.sync += self.dropped.eq(0)
         with m.If(ends):
-            m.d.sync += [count.eq(0), wanted.eq(HEADER + CHECK), bad.eq(0)]
-            with m.If((count == wanted) & crc.match_detected & ~bad & ~escaped):
+            m.d.sync += [missing.eq(_COUNTED), counted.eq(0), begun.eq(0), bad.eq(0)]
+            with m.If(counted & (missing == 0) & check.matches & ~bad & ~escaped):
                 m.d.sync += done.eq(head)
             with m.Else():
-                m.d.sync += [head.eq(done), self.dropped.eq((count != 0) | bad)]
+                m.d.sync += [head.eq(done), self.dropped.eq(begun | bad)]
 
         settled = Signal()
         m.d.sync += settled.eq(~self.take)
@@ -138,6 +145,11 @@ class PacketReceiver(wiring.Component):
 class PacketSender(wiring.Component):
     """Marks a reply and adds its check.
 
+    Parameters
+    ----------
+    check_bits : int
+        See `Crc32`.
+
     Members
     -------
     data, last, valid, ready : In, In, In, Out
@@ -146,7 +158,8 @@ class PacketSender(wiring.Component):
         A byte for the link, taken when valid and ready.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, check_bits: int = 8) -> None:
+        self._check_bits = check_bits
         super().__init__(
             {
                 "data": In(8),
@@ -162,12 +175,15 @@ class PacketSender(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        m.submodules.crc = crc = CRC32_ISO_HDLC(data_width=8).create()
-        held, escape = Signal(8), Signal()
-        check, left = Signal(32), Signal(range(CHECK))
+        m.submodules.check = check = Crc32(self._check_bits)
+        held, escape, left = Signal(8), Signal(), Signal(range(CHECK))
         plain, offered, taken = Signal(8), Signal(), Signal()
         special = (plain == END) | (plain == ESC)
-        m.d.comb += [crc.data.eq(self.data), taken.eq(offered & ~escape & self.byte_ready)]
+        m.d.comb += [
+            check.byte.eq(self.data),
+            check.valid.eq(taken),
+            taken.eq(offered & ~escape & self.byte_ready),
+        ]
         with m.If(escape):
             m.d.comb += [self.byte.eq(Mux(held == END, ESC_END, ESC_ESC)), self.byte_valid.eq(1)]
             with m.If(self.byte_ready):
@@ -178,21 +194,21 @@ class PacketSender(wiring.Component):
                 m.d.sync += [escape.eq(special), held.eq(plain)]
         with m.FSM():
             with m.State("DATA"):
-                m.d.comb += [plain.eq(self.data), offered.eq(self.valid)]
-                m.d.comb += [self.ready.eq(taken), crc.valid.eq(taken)]
+                m.d.comb += [plain.eq(self.data), offered.eq(self.valid & ~check.busy), self.ready.eq(taken)]
                 with m.If(taken & self.last):
-                    m.next = "LOAD"
-            with m.State("LOAD"):
-                m.d.sync += [check.eq(crc.crc), left.eq(CHECK - 1)]
-                m.next = "CHECK"
+                    m.d.sync += left.eq(CHECK - 1)
+                    m.next = "CHECK" if self._check_bits == 8 else "WAIT"
+            if self._check_bits < 8:
+                with m.State("WAIT"), m.If(~check.busy):
+                    m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.comb += [plain.eq(check[:8]), offered.eq(1)]
+                m.d.comb += [check.drain.eq(1), plain.eq(check.check), offered.eq(~check.busy)]
                 with m.If(taken):
-                    m.d.sync += [check.eq(check >> 8), left.eq(left - 1)]
+                    m.d.sync += left.eq(left - 1)
                     with m.If(left == 0):
                         m.next = "END"
             with m.State("END"), m.If(~escape):
-                m.d.comb += [self.byte.eq(END), self.byte_valid.eq(1), crc.start.eq(1)]
+                m.d.comb += [self.byte.eq(END), self.byte_valid.eq(1), check.start.eq(1)]
                 with m.If(self.byte_ready):
                     m.next = "DATA"
         return m

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_lower import HostLoop, HostShape
-from tg2hdl_top.ports.elements import ElementReader, ElementWriter
+from tg2hdl_lower import HostShape
+from tg2hdl_top.ports.elements import ElementReader, add_writers
 from tg2hdl_top.ports.held_word import HeldWord, spread
 from tg2hdl_top.ports.run_state import RunState
 from tg2hdl_top.register_map import MAGIC, REGISTERS, VERSION, AccessCode, RegisterMap
@@ -33,17 +32,17 @@ class BusSignature(wiring.Signature):
     write, address, data : Out
         Stable while valid; the address counts bytes and is a multiple of 4.
     strobes : Out(4)
-        Bytes that are written; only with `has_strobes`.
+        Bytes that are written.
     ready : In(1)
         The access is over; `value` and `code` are there in this cycle.
     value, code : In
         The word read, and a code of `AccessCode`.
     """
 
-    def __init__(self, address_bits: int, *, has_strobes: bool = False) -> None:
+    def __init__(self, address_bits: int) -> None:
         super().__init__(
-            ({"strobes": Out(4, init=15)} if has_strobes else {})
-            | {
+            {
+                "strobes": Out(4, init=15),
                 "valid": Out(1),
                 "write": Out(1),
                 "address": Out(address_bits),
@@ -62,31 +61,24 @@ class RegisterFile(wiring.Component):
     -------
     bus : In(BusSignature)
     design : Out(serves.signature(by_element=True))
-    link_error : In(1)
-        Counts a dropped packet.
     irq : Out(1)
-        The interrupt; only without `waits`.
+        The interrupt.
 
     Parameters
     ----------
-    waits : bool
-        Whether an access that the design is too busy for waits until the end of the run, as behind a link.  Behind a
-        bus it is refused, bytes of a word of a buffer may be written one by one or again, and there is an interrupt.
+    serves : HostShape
     """
 
-    def __init__(self, serves: HostShape, *, waits: bool) -> None:
-        has_bus = not waits
-        self.map = RegisterMap(serves, has_bus)
+    def __init__(self, serves: HostShape) -> None:
+        self.map = RegisterMap(serves, has_bus=True)
         self._places = {register.name: register.address for register in self.map.registers}
-        self._has_bus = has_bus
         self._serves = serves
         super().__init__(
             {
-                "bus": In(BusSignature(self.map.address_bits, has_strobes=has_bus)),
+                "bus": In(BusSignature(self.map.address_bits)),
                 "design": Out(serves.signature(by_element=True)),
-                "link_error": In(1),
+                "irq": Out(1),
             }
-            | ({"irq": Out(1)} if has_bus else {})
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -105,25 +97,25 @@ class RegisterFile(wiring.Component):
             first.eq(Cat(bus.address == w.address for w in windows)),
         ]
         begins = first.any()
-        state = RunState(m, self.design, self._serves, self.link_error, len(windows))
-        if self._serves.loop is not None:
-            self._connect_loop(m)
-        known, found = self._read_register(m, state)
-        waiting = Signal()
-        writers, readers = self._writers(m, waiting), self._readers(m)
+        state = RunState(m, self.design, self._serves, len(windows), self._places)
+        runs = Signal(32)
+        m.d.sync += runs.eq(runs + state.starting)
+        known, found = self._read_register(m, state, runs)
+        writers, waiting = add_writers(m, [w.buffer for w in windows], self.design.buffers)
+        readers = self._readers(m)
         writable, readable = _any(hit[n] for n in writers), _any(hit[n] for n in readers)
 
         # Where the buffer that is accessed goes on.
         write_at, read_at = Signal.like(address), Signal.like(address)
         write_open, read_open = Signal(), Signal()
-        held = HeldWord(address, hit) if self._has_bus else None
-        put_hit, put_data = (held.hit, held.data) if held else (hit, data)
+        held = HeldWord(address, hit)
+        put_hit, put_data = held.hit, held.data
         # Element of the word; half of an element of 64 bits.
         piece, half = Signal(range(4)), address[2]
-        put_half = held.address[2] if held else half
+        put_half = held.address[2]
         again = Signal()  # `value` is the word before `read_at`
         size = self._size(m, hit)
-        put_size = self._size(m, held.hit) if held else size
+        put_size = self._size(m, held.hit)
         low, element, got, value = Signal(32), Signal(64), Signal(64), Signal(32)
         put, take = Signal(), Signal()
         with m.Switch(put_size):
@@ -145,42 +137,40 @@ class RegisterFile(wiring.Component):
         got_last = _any(hit[n] & r.last for n, r in readers.items())
         got_valid = _any(hit[n] & r.valid for n, r in readers.items())
 
+        written = spread(bus.strobes)
+
+        def word(register: Value) -> Value:
+            """The value of a register after a write to some of its bytes."""
+            return ((register & ~written) | (data & written))[:32]
+
         def answer(code: int) -> None:
             m.d.sync += [bus.ready.eq(1), bus.code.eq(code)]
             state.refuse(m, code)
 
         def decode() -> None:
             with m.If(state.occupied & ((write & (address != _ERROR)) | (~write & readable))):
-                if not self._has_bus:
-                    m.next = "DECODE"
-                    m.d.sync += state.stalls.eq(state.stalls + 1)
-                else:
-                    answer(AccessCode.BUSY)
+                answer(AccessCode.BUSY)
             with m.Elif(write & writable):
                 follows = write_open & (address == write_at)
-                with m.If(~begins & ~((follows | held.valid) if held else follows)):
+                with m.If(~begins & ~(follows | held.valid)):
                     answer(AccessCode.ORDER)
                 with m.Else():
                     with m.If(begins):
                         m.d.comb += [w.restart.eq(hit[n]) for n, w in writers.items()]
                         m.d.sync += state.partial.eq(state.partial | hit)
                     m.d.sync += [piece.eq(0), write_at.eq(address + 4), write_open.eq(1)]
-                    if held:
-                        held.take(m, address, hit, data, bus.strobes)
-                        answer(AccessCode.OK)
-                    else:
-                        m.next = "PUT"
+                    held.take(m, address, hit, data, bus.strobes)
+                    answer(AccessCode.OK)
             with m.Elif(write):
-                with m.If(self._starts(address)):
+                with m.If(state.starts(address)):
                     m.d.sync += [read_open.eq(0), again.eq(0)]
-                self._write_register(m, address, data, state, answer)
+                state.write(m, address, word, (data & written) != runs, answer)
             with m.Elif(readable):
                 kept = _any(hit[n] for n, w in enumerate(windows) if w.buffer.is_state)
                 with m.If(~state.result & ~kept):
                     answer(AccessCode.EARLY)
-                if held:
-                    with m.Elif(again & (address + 4 == read_at)):
-                        m.next = "TAKEN"
+                with m.Elif(again & (address + 4 == read_at)):
+                    m.next = "TAKEN"
                 with m.Elif(~begins & ~(read_open & (address == read_at))):
                     answer(AccessCode.ORDER)
                 with m.Else():
@@ -199,29 +189,22 @@ class RegisterFile(wiring.Component):
                 m.next = "DECODE"
             with m.State("DECODE"):
                 m.next = "IDLE"
-                if held:
-                    merges = write & writable & (address == held.address)
-                    m.d.sync += again.eq(again & ~write)
-                    with m.If(held.valid & ~merges):  # the word before is complete now
-                        m.d.sync += piece.eq(0)
-                        m.next = "PUT"
-                    with m.Elif(write & ~bus.strobes.any()):
-                        answer(AccessCode.OK)
-                    with m.Else():
-                        decode()
-                else:
+                merges = write & writable & (address == held.address)
+                m.d.sync += again.eq(again & ~write)
+                with m.If(held.valid & ~merges):  # the word before is complete now
+                    m.d.sync += piece.eq(0)
+                    m.next = "PUT"
+                with m.Elif(write & ~bus.strobes.any()):
+                    answer(AccessCode.OK)
+                with m.Else():
                     decode()
             with m.State("PUT"), m.If(~waiting):
-                whole = held.is_whole(piece, put_size) if held else Const(1)
+                whole = held.is_whole(piece, put_size)
                 m.d.comb += put.eq(whole & ((put_size != 3) | put_half))
                 m.d.sync += [piece.eq(piece + 1), low.eq(put_data)]
                 with m.If((put & put_last) | (piece == _last_piece(put_size)) | ~whole):
-                    if held:
-                        m.d.sync += held.valid.eq(0)
-                        m.next = "DECODE"
-                    else:
-                        answer(AccessCode.OK)
-                        m.next = "IDLE"
+                    m.d.sync += held.valid.eq(0)
+                    m.next = "DECODE"
                 with m.If(put & put_last):
                     m.d.sync += [state.partial.eq(state.partial & ~put_hit), write_open.eq(0)]
                 with m.If(~whole):
@@ -253,8 +236,7 @@ class RegisterFile(wiring.Component):
                     m.next = "IDLE"
         with m.If(self.design.done):
             m.d.sync += state.pending[0].eq(1)
-        if self._has_bus:
-            m.d.comb += self.irq.eq((state.pending & state.enabled).any())
+        m.d.comb += self.irq.eq((state.pending & state.enabled).any())
         return m
 
     def _size(self, m: Module, hit: Value) -> Signal:
@@ -264,33 +246,6 @@ class RegisterFile(wiring.Component):
             with m.If(hit[n]):
                 m.d.comb += size.eq(window.element_bytes.bit_length() - 1)
         return size
-
-    def _writers(self, m: Module, waiting: Signal) -> dict[int, ElementWriter]:
-        """Writers of the buffers; `waiting` is high while one that may wait holds an element."""
-        found, held = {}, []
-        for n, window in enumerate(self.map.windows):
-            if window.buffer.writes:
-                m.submodules[f"write_{window.buffer.name}"] = writer = ElementWriter(window.buffer)
-                host = getattr(self.design.buffers, window.buffer.name)
-                if window.buffer.waits:
-                    held.append(host.wen)
-                    with m.If(host.ready):
-                        m.d.sync += host.wen.eq(0)
-                    with m.If(writer.wen):
-                        m.d.sync += [
-                            host.wen.eq(1),
-                            host.waddr.eq(writer.waddr),
-                            host.wdata.eq(writer.wdata),
-                        ]
-                else:
-                    m.d.comb += [
-                        host.wen.eq(writer.wen),
-                        host.waddr.eq(writer.waddr),
-                        host.wdata.eq(writer.wdata),
-                    ]
-                found[n] = writer
-        m.d.comb += waiting.eq(_any(held))
-        return found
 
     def _readers(self, m: Module) -> dict[int, ElementReader]:
         found = {}
@@ -312,90 +267,7 @@ class RegisterFile(wiring.Component):
         m.d.comb += port.addr.eq(self.bus.address[2:])
         return port.data
 
-    def _starts(self, address: Value) -> Value:
-        starts: Value = (address == self._places["START"]) | (address == self._places.get("GO", -1))
-        return starts if self._serves.loop is None else starts | (address == self._places["GENERATE"])
-
-    def _connect_loop(self, m: Module) -> None:
-        """Registers with the settings of the loop."""
-        self._limit = Signal(len(self.design.loop.limit), name="limit", init=1)
-        self._generates = Signal(name="generates")
-        m.d.comb += [
-            self.design.loop.limit.eq(Mux(self._generates, self._limit, 0)),
-            self.design.loop.results.ready.eq(1),
-        ]
-
-    def _write_loop(
-        self,
-        m: Module,
-        loop: HostLoop,
-        address: Value,
-        word: Callable[[Value], Value],
-        answer: Callable[..., None],
-    ) -> None:
-        control, stop = self.design.loop, self.design.loop.stop
-        with m.Elif(address == self._places["LIMIT"]):
-            limit = word(self._limit)
-            with m.If((limit == 0) | (limit > loop.most)):
-                answer(AccessCode.RANGE)
-            with m.Else():
-                m.d.sync += self._limit.eq(limit)
-                answer(AccessCode.OK)
-        held = {"STOPS": control.stops, "STOP": stop[:32], "STOP_HIGH": stop[32:]}
-        for name, register in held.items():
-            with m.Elif(address == self._places[name]):
-                m.d.sync += register.eq(word(register)) if len(register) else []
-                answer(AccessCode.OK)
-
-    def _write_register(
-        self, m: Module, address: Value, data: Value, state: RunState, answer: Callable[..., None]
-    ) -> None:
-        places = self._places
-        written = spread(self.bus.strobes) if self._has_bus else Const(-1, 32)
-        counts = address == places["START"]
-        if self._serves.loop is not None:
-            counts |= address == places["GENERATE"]
-        stale: Value = counts & ((data & written) != state.runs)
-
-        def word(held: Value) -> Value:
-            """The value of a register after a write to some of its bytes."""
-            return ((held & ~written) | (data & written))[:32]
-
-        with m.If(self._starts(address)):
-            with m.If(state.partial.any()):
-                answer(AccessCode.INCOMPLETE)
-            with m.Elif(stale):
-                answer(AccessCode.STALE)
-            with m.Else():
-                m.d.comb += state.starting.eq(1)
-                if self._serves.loop is not None:
-                    m.d.sync += self._generates.eq(address == places["GENERATE"])
-                answer(AccessCode.OK)
-        with m.Elif(address == places["ERROR"]):
-            answer(AccessCode.OK)
-            m.d.sync += state.error.eq(0)
-        if self._has_bus:
-            with m.Elif(address == places["IRQ_ENABLE"]):
-                answer(AccessCode.OK)
-                m.d.sync += state.enabled.eq((state.enabled & ~written) | (data & written))
-            with m.Elif(address == places["IRQ_PENDING"]):
-                answer(AccessCode.OK)
-                m.d.sync += state.pending.eq(state.pending & ~(data & written))
-        for variable in self._serves.variables:
-            with m.Elif(address == places[f"VARIABLE_{variable.name}"]):
-                held = getattr(self.design.variables, variable.name)
-                given = word(held).as_signed() if held.shape().signed else word(held)
-                with m.If((given < variable.low) | (given > variable.high)):
-                    answer(AccessCode.RANGE)
-                with m.Else():
-                    m.d.sync += held.eq(word(held))
-                    answer(AccessCode.OK)
-        if self._serves.loop is not None:
-            self._write_loop(m, self._serves.loop, address, word, answer)
-        with m.Else():
-            answer(AccessCode.ADDRESS)
-
-    def _read_register(self, m: Module, state: RunState) -> tuple[Value, Value]:
+    def _read_register(self, m: Module, state: RunState, runs: Value) -> tuple[Value, Value]:
         """Whether the address of the bus has a value outside of windows, a cycle later; and the value, after two."""
         address = self.bus.address
         identity = int(self._serves.identity or "0", 16)
@@ -406,22 +278,13 @@ class RegisterFile(wiring.Component):
             "ID_HIGH": identity >> 32,
             "DESCRIPTION": self.map.description_address,
             "DESCRIPTION_BYTES": len(self.map.description()),
-            "STATUS": state.status,
-            "RUNS": state.runs,
-            "CYCLES": state.cycles,
-            "ERROR": state.error,
-            "LINK_ERRORS": state.link_errors,
-            "STALLS": state.stalls,
+            "RUNS": runs,
+            "LINK_ERRORS": 0,
+            "STALLS": 0,
             "IRQ_ENABLE": state.enabled,
             "IRQ_PENDING": state.pending,
+            **state.values,
         }
-        for variable in self._serves.variables:
-            values[f"VARIABLE_{variable.name}"] = getattr(self.design.variables, variable.name)
-        values |= {f"KERNEL_{n}_END": end for n, end in enumerate(state.ends)}
-        if self._serves.loop is not None:
-            control = self.design.loop
-            values |= {"LIMIT": self._limit, "STOPS": control.stops, "RESULTS": control.count}
-            values |= {"STOP": control.stop[:32], "STOP_HIGH": control.stop[32:]}
         chosen = [r for r in self.map.registers if "r" in r.access]
         hits = Signal(1 + len(chosen), name="register_hits")
         found = Signal(32, name="register_value", reset_less=True)

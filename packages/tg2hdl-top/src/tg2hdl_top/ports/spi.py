@@ -42,7 +42,7 @@ class SpiPort(PacketPort):
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        m.submodules.bridge = bridge = PacketBridge(self.serves)
+        m.submodules.bridge = bridge = PacketBridge(self.serves, check_bits=4)
         wiring.connect(m, wiring.flipped(self.design), bridge.design)
         # A reply is sent when all of it is there: the master cannot wait in the middle.
         m.submodules.replies = replies = SyncFIFOBuffered(width=8, depth=REPLIES)

@@ -59,7 +59,7 @@ class UartPort(PacketPort):
         line = self.outside.uart
         m.submodules.receiver = receiver = UartReceiver()
         m.submodules.transmitter = transmitter = UartTransmitter()
-        m.submodules.bridge = bridge = PacketBridge(self.serves)
+        m.submodules.bridge = bridge = PacketBridge(self.serves, check_bits=1)
         wiring.connect(m, wiring.flipped(self.design), bridge.design)
         m.d.comb += [
             receiver.rx.eq(line.rx),

@@ -46,17 +46,17 @@ class UartReceiver(wiring.Component):
         m.d.sync += [self.valid.eq(0), self.broken.eq(0), timer.eq(timer - 1)]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [timer.eq((self.divisor >> 1) - 1), left.eq(8)]
+                m.d.sync += [timer.eq(self.divisor >> 1), left.eq(8)]
                 with m.If(~rx):
                     m.next = "START"
-            with m.State("START"), m.If(timer == 0):
-                m.d.sync += timer.eq(self.divisor - 1)
+            with m.State("START"), m.If(timer == 1):
+                m.d.sync += timer.eq(self.divisor)
                 with m.If(rx):  # a spike
                     m.next = "IDLE"
                 with m.Else():
                     m.next = "DATA"
-            with m.State("DATA"), m.If(timer == 0):
-                m.d.sync += [timer.eq(self.divisor - 1), left.eq(left - 1)]
+            with m.State("DATA"), m.If(timer == 1):
+                m.d.sync += [timer.eq(self.divisor), left.eq(left - 1)]
                 with m.If(left == 0):
                     m.d.sync += [self.valid.eq(rx), self.broken.eq(~rx)]
                     m.next = "WAIT"
@@ -101,10 +101,10 @@ class UartTransmitter(wiring.Component):
             m.d.sync += [
                 shift.eq(Cat(Const(0, 1), self.byte, Const(1, 1))),
                 left.eq(10),
-                timer.eq(self.divisor - 1),
+                timer.eq(self.divisor),
             ]
-        with m.Elif(timer != 0):
+        with m.Elif(timer != 1):
             m.d.sync += timer.eq(timer - 1)
         with m.Else():
-            m.d.sync += [timer.eq(self.divisor - 1), left.eq(left - 1), shift.eq(Cat(shift[1:], Const(1, 1)))]
+            m.d.sync += [timer.eq(self.divisor), left.eq(left - 1), shift.eq(Cat(shift[1:], Const(1, 1)))]
         return m

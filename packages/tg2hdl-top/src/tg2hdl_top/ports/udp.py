@@ -14,7 +14,7 @@ from tg2hdl_ir import SimulationError
 from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.packet_bridge import PacketBridge
 from tg2hdl_top.ports.packet_driver import PacketDriver
-from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort, is_ecp5
+from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort
 from tg2hdl_top.ports.packets import END
 from tg2hdl_top.ports.rgmii import connect_rgmii
 from tg2hdl_top.ports.udp_endpoint import ETHERNET_PINS, IP, PAYLOAD, UdpEndpoint
@@ -41,14 +41,15 @@ class UdpPort(PacketPort):
     device = "udp:192.168.1.50"
     hold_bits = 28
     has_address = True
+    has_ddr = True
 
     def __init__(self, serves: HostShape) -> None:
         super().__init__(serves, wiring.Signature({"eth": Out(ETHERNET_PINS)}))
 
     @classmethod
     def has_pins(cls, platform: Any) -> bool:
-        """Whether the board has a gigabit PHY at an ECP5, whose pins it drives at double data rate."""
-        if ("eth_rgmii", 0) not in platform.resources or not is_ecp5(platform):
+        """Whether the board has a gigabit PHY with its management."""
+        if ("eth_rgmii", 0) not in platform.resources:
             return False
         return {"mdc", "mdio"} <= {pad.name for pad in platform.lookup("eth_rgmii", 0).ios}
 

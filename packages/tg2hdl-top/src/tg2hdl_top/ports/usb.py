@@ -17,7 +17,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_ir import ToolMissingError
 from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.packet_bridge import PacketBridge
-from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort, is_ecp5
+from tg2hdl_top.ports.packet_port import LinkSettings, PacketPort
 from tg2hdl_top.ports.packets import END
 from tg2hdl_top.ports.usb_transceiver import UsbReceiver, UsbTransmitter
 
@@ -66,8 +66,7 @@ class UsbPort(PacketPort):
     @classmethod
     def has_pins(cls, platform: Any) -> bool:
         """Whether the board has a socket whose lines, and their pull-up, are at the FPGA."""
-        # Only the family of the ECP5 makes a second clock.
-        if not is_ecp5(platform) or ("usb", 0) not in platform.resources:
+        if ("usb", 0) not in platform.resources:
             return False
         lines = {pad.name: pad.ios[0] for pad in platform.lookup("usb", 0).ios}
         return all(name in lines and len(lines[name].names) == 1 for name in ("d_p", "d_n", "pullup"))

@@ -50,7 +50,7 @@ class WishbonePort(HostPort):
         """Build the module."""
         m = Module()
         wb = self.outside.wb
-        m.submodules.registers = registers = RegisterFile(self.serves, waits=False)
+        m.submodules.registers = registers = RegisterFile(self.serves)
         wiring.connect(m, wiring.flipped(self.design), registers.design)
         bus = registers.bus
         m.d.comb += self.outside.irq.eq(registers.irq)

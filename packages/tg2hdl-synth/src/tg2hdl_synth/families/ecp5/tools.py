@@ -71,6 +71,8 @@ class Ecp5(Family):
     takes_floorplan = True
     cells = {"comb": "TRELLIS_COMB", "ff": "TRELLIS_FF", "dsp": "MULT18X18D", "bram": "DP16KD"}
     estimate_errors = ERRORS
+    makes_clocks = True
+    has_ddr_pads = True
     board_tools = (yowasp("yosys"), yowasp("nextpnr-ecp5"), yowasp("ecppack", "nextpnr-ecp5"))
     registers_in_pads = _REGISTERS_IN_PADS
 

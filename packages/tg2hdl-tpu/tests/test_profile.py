@@ -12,7 +12,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu import Config, timeline
 from tg2hdl_tpu.assembler import assemble_lines
 from tg2hdl_tpu.cli import tpu
-from tg2hdl_tpu.profile import UNITS, Event, events, profile_bundle, profile_script
+from tg2hdl_tpu.profile import UNITS, Event, events, format_profile, profile_bundle, profile_script
 from tg2hdl_tpu.testing import random_bundle
 from tg2hdl_tpu.timeline import chrome_trace, timeline_page
 
@@ -84,6 +84,21 @@ def test_mix_hot_spots_and_roofline(profile):
     assert (roof["operations"], roof["external_bytes"]) == (80, 320)
     assert roof["memory_roof"] == pytest.approx(80 / 3)
     assert roof["operations_per_cycle"] == 80 / facts["cycles"]
+
+
+def test_the_text_fits_a_terminal(profile):
+    text = format_profile(profile, top=2)
+    assert max(map(len, text.splitlines())) < 80
+    headings = [line for line in text.splitlines() if line[:1].isupper()]
+    assert [heading.split()[0] for heading in headings] == [
+        "Cycles",
+        "Cycles",
+        "Instructions",
+        "Hot",
+        "Roofline",
+    ]
+    assert "          4  20.0 %         3  line 2: tile v[4], mxu8" in text.splitlines()
+    assert "                      waits 3 for a row that is being loaded" in text.splitlines()
 
 
 def test_the_trace_for_chrome(profile):

@@ -377,27 +377,29 @@ def format_profile(profile: Profile, *, top: int = 10) -> str:
     ]
     if facts["profiled_cycles"] < facts["cycles"]:
         lines.append(f"  profiled: the first {facts['profiled_cycles']:,} cycles")
-    lines.append("where the cycles went")
+    lines += ["", "Cycles by what happens in them"]
     lines += [f"  {share(count)}  {what}" for what, count in facts["where"].items()]
-    lines.append("units")
+    lines += ["", "Cycles in which a unit works"]
     for unit, found in facts["units"].items():
-        waits = "; ".join(f"waits {count:,} for {what}" for what, count in found["waits"].items())
-        lines.append(f"  {share(found['busy'])}  {unit:10} {waits}".rstrip())
-    lines.append("instructions")
+        lines.append(f"  {share(found['busy'])}  {unit}")
+        lines += [f"{'':22}waits {count:,} for {what}" for what, count in found["waits"].items()]
+    lines += ["", "Instructions", f"  {'executed':>9} {'rows':>9}"]
     for op, counts in facts["mix"].items():
-        lines.append(f"  {counts['executed']:9,} {counts['rows']:9,} rows  {op}")
-    lines.append("hot spots")
+        lines.append(f"  {counts['executed']:9,} {counts['rows']:9,}  {op}")
+    lines += ["", "Hot spots: cycles, and those of them that wait"]
     for spot in facts["hot"][:top]:
         line = f"line {spot['line']}" if spot["line"] else f"at {spot['pc']}"
-        lines.append(f"  {share(spot['cycles'])}  waits {spot['waits']:,}  {line}: {spot['instruction']}")
+        lines.append(f"  {share(spot['cycles'])} {spot['waits']:9,}  {line}: {spot['instruction']}")
     roof = facts["roofline"]
-    lines.append(
-        f"roofline: {roof['operations_per_cycle']:.2f} operations per cycle, {100 * roof['of_peak']:.1f} % of the peak"
-        f" {roof['peak']:.0f}"
-    )
+    lines += [
+        "",
+        "Roofline",
+        f"  {roof['operations_per_cycle']:.2f} operations per cycle, {100 * roof['of_peak']:.1f} % of the peak of"
+        f" {roof['peak']:.0f}",
+    ]
     if "memory_roof" in roof:
-        lines[-1] += (
-            f"; {roof['operations_per_byte']:.2f} operations per byte of external memory, which limits to"
-            f" {roof['memory_roof']:.2f} per cycle"
+        lines.append(
+            f"  at most {roof['memory_roof']:.2f} per cycle for external memory, with"
+            f" {roof['operations_per_byte']:.2f} operations per byte"
         )
     return "\n".join([*lines, ""])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tg2hdl_host
+from callers import in_threads
 from fake_device import DisturbedLine, FakeDevice
 from tg2hdl_host import ConnectionFailedError, Device, SerialTransport
 from tg2hdl_host.served import token_file
@@ -21,23 +22,6 @@ from tg2hdl_host.served import token_file
 
 def result(x):
     return x.astype(np.int32).sum() * np.array([1, 2, 3], np.int32)
-
-
-def in_threads(work, threads=4):
-    errors = []
-
-    def run(k):
-        try:
-            work(k)
-        except Exception as error:
-            errors.append(error)
-
-    running = [Thread(target=run, args=(k,)) for k in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
-    return errors
 
 
 @pytest.mark.parametrize("packet_run", [False, True])
@@ -52,7 +36,7 @@ def test_callers_in_threads_get_their_own_results(packet_run):
         batch = rng.integers(-128, 128, (20, 1, 8), dtype=np.int8)
         assert np.array_equal(device.run(batch), [result(x) for x in batch])
 
-    assert in_threads(work) == []
+    assert in_threads(work, 4) == []
     assert device.counters["runs"] == 4 * 60
     assert device.counters["repeats"] == 0
 

@@ -5,21 +5,16 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from amaranth import Const, Module, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.dtype import DType
+from random_roms import rom
 from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.memory.blocks import block_rams
-from tg2hdl_lower.memory.kind import choose_kind, kind_named
-from tg2hdl_lower.memory.layout import Layout
-from tg2hdl_lower.memory.plan import MemoryPlan
-from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
+from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_synth import part_named, synthesize
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_synth.families.ice40 import ICE40
@@ -95,28 +90,11 @@ DEEP = [(128, 2304, 1, False), (80, 3000, 2, False), (72, 5120, 1, True), (108, 
 """Bits of a word, words, read ports, whether kernels write it."""
 
 
-def planned(name: str, width: int, words: int, ports: int, written: bool) -> MemoryPlan:
-    """A memory with random words at power on."""
-    dtype, role = DType.from_width(2, False), MemoryRole(written, False, False, False)
-    use = MemoryUse(words, width, role, 2)
-    chosen = choose_kind(use, GENERIC)
-    kind, layout = kind_named(chosen), Layout((words, width // 2), (1, width // 2))
-    use = replace(use, latency=2 + kind.extra_latency(use, GENERIC))
-    contents = np.random.default_rng(words).integers(0, 4, layout.depth).astype(dtype.numpy())
-    decided = (
-        kind.pieces(use, GENERIC, ports),
-        kind.area(use, GENERIC, ports),
-        kind.style(use, ports),
-        contents,
-    )
-    return MemoryPlan(name, dtype, layout, chosen, (), role, tuple(range(ports)), use.latency, *decided)
-
-
 class Planned(wiring.Component):
     """Memories of these shapes, as a design builds them."""
 
     def __init__(self, shapes: list[tuple[int, int, int, bool]]) -> None:
-        self.memories = [planned(f"memory{n}", *shape) for n, shape in enumerate(shapes)]
+        self.memories = [rom(f"memory{n}", *shape) for n, shape in enumerate(shapes)]
         super().__init__({"a": In(16), "d": In(128), "e": In(1), "q": Out(128)})
 
     def elaborate(self, platform: object) -> Module:

@@ -13,6 +13,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
+from several_kernels import check_restart
 from tg2hdl_ir import DType, IRBufLoad, IRBufStore, IRConst, IROp
 from tg2hdl_ir.errors import InputError, PluginError, Tg2hdlError
 from tg2hdl_ir.parser import parse_kernel
@@ -300,23 +301,7 @@ def test_names_of_buffers_are_told_apart():
 
 
 def test_runs_follow_each_other_at_the_predicted_interval():
-    """A start in the cycle of done begins the next run."""
-    design = compile_program(chain())
-    top, dones = TopModule(design), []
-    interval = design.timeline().interval
-
-    async def bench(ctx):
-        for cycle in range(3 * interval + 2):
-            ctx.set(top.start, cycle in (0, interval))
-            if ctx.get(top.done):
-                dones.append(cycle)
-            await ctx.tick()
-
-    sim = Simulator(top)
-    sim.add_clock(1e-8)
-    sim.add_testbench(bench)
-    sim.run()
-    assert dones == [interval, 2 * interval]
+    check_restart(compile_program(chain()))
 
 
 @pytest.mark.parametrize("schedule", ["serial", "overlap"])

@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from several_kernels import PROGRAMS, chain, inputs_of, moving, random_moves, random_program, two_products
+from several_kernels import (
+    PROGRAMS,
+    chain,
+    check_restart,
+    inputs_of,
+    moving,
+    random_moves,
+    random_program,
+    two_products,
+)
 from tg2hdl_ir.nodes import (
     BufferMeta,
     IRBufLoad,
@@ -272,22 +281,7 @@ def test_run_time_bounds_stay_serial_and_the_design_says_so():
 
 
 def test_runs_follow_each_other():
-    """A start in the cycle of done begins the next run."""
-    design = compile_program(PROGRAMS["stream"](), OVERLAP)
-    top, dones, interval = TopModule(design), [], design.timeline().interval
-
-    async def bench(ctx):
-        for cycle in range(3 * interval + 2):
-            ctx.set(top.start, cycle in (0, interval))
-            if ctx.get(top.done):
-                dones.append(cycle)
-            await ctx.tick()
-
-    sim = Simulator(top)
-    sim.add_clock(1e-8)
-    sim.add_testbench(bench)
-    sim.run()
-    assert dones == [interval, 2 * interval]
+    check_restart(compile_program(PROGRAMS["stream"](), OVERLAP))
 
 
 # Orders of steps

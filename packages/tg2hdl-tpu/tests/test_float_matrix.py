@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from comparison import check_random_programs, loaded_reference
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu import Bundle, Config, assemble, disassemble, run_bundle
 from tg2hdl_tpu.bundle import Region
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
-from tg2hdl_tpu.reference import Reference
 from tg2hdl_tpu.testing import random_bundle
 
 SMALL = {"lanes": 4, "rows": 2, "columns": 4, "vmem_rows": 64, "xmem_rows": 64, "imem_depth": 64}
@@ -19,27 +19,9 @@ MACHINES = {
 }
 
 
-def reference_of(bundle):
-    reference = Reference(bundle.config)
-    reference.load_program(bundle.program)
-    for region in bundle.data:
-        memory = reference.vmem if region.space == "vmem" else reference.xmem
-        memory[region.start : region.start + len(region.rows)] = region.rows
-    return reference
-
-
 @pytest.mark.parametrize("name", [pytest.param("bf16", marks=pytest.mark.slow), "fp32"])
 def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
-    config = MACHINES[name]
-    with Hardware(config, engine="levelized") as hardware:
-        for seed in range(12):
-            bundle = random_bundle(seed, config, length=50, traps=seed % 4 == 3)
-            expected, found = run_bundle(bundle), hardware.run_bundle(bundle)
-            assert (found.trap, found.pc) == (expected.trap, expected.pc), seed
-            if expected.trap not in (Trap.INDEX, Trap.FORMAT):
-                assert found.cycles == expected.cycles, seed
-            for output, rows in expected.outputs.items():
-                np.testing.assert_array_equal(found.outputs[output], rows, err_msg=f"{output} of seed {seed}")
+    check_random_programs(MACHINES[name], 12)
 
 
 @pytest.mark.parametrize("matrix_format", ["bf16", "fp32"])
@@ -49,7 +31,7 @@ def test_the_simulator_is_the_reference(matrix_format, rows, columns):
     config = Config(**SMALL | shape)
     for seed in range(100):
         bundle = random_bundle(seed, config, traps=seed % 2 == 1)
-        expected, reference = run_bundle(bundle), reference_of(bundle)
+        expected, reference = run_bundle(bundle), loaded_reference(bundle)
         assert reference.run() == (expected.trap, expected.pc), seed
         if expected.trap == Trap.NONE:
             np.testing.assert_array_equal(reference.vmem, expected.outputs["vmem"])

@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from comparison import loaded_reference
 from tg2hdl_tpu import Config, Instruction, Machine, assemble, run_bundle
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.machine import _loaded
-from tg2hdl_tpu.reference import Reference
 from tg2hdl_tpu.testing import random_bundle
 
 CONFIGS = (
@@ -26,12 +26,8 @@ def test_random_programs_agree_with_the_reference(config, traps):
     seen = set()
     for seed in range(20):
         bundle = random_bundle(seed, config, traps=traps)
-        machine, reference = Machine(config), Reference(config)
+        machine, reference = Machine(config), loaded_reference(bundle)
         machine.load_bundle(bundle)
-        reference.load_program(bundle.program)
-        for region in bundle.data:
-            memory = reference.vmem if region.space == "vmem" else reference.xmem
-            memory[region.start : region.start + len(region.rows)] = region.rows
         result = machine.run(limit=100_000)
         assert (result.trap, result.pc) == reference.run()
         assert result.trap in (Trap.NONE, Trap.VMEM) or traps

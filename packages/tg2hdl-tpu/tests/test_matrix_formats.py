@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from comparison import check_random_programs, loaded_reference
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu import Bundle, Config, Machine, assemble, disassemble, run_bundle
 from tg2hdl_tpu.bundle import Region
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
-from tg2hdl_tpu.reference import Reference
 from tg2hdl_tpu.testing import random_bundle
 
 SMALL = {"lanes": 4, "rows": 2, "columns": 4, "vmem_rows": 32, "xmem_rows": 64, "imem_depth": 64}
@@ -35,10 +35,7 @@ def run_on_all(bundle):
     """The outputs, which simulator, reference and netlist share."""
     expected = run_bundle(bundle)
     assert expected.trap == Trap.NONE
-    reference = Reference(bundle.config)
-    reference.load_program(bundle.program)
-    for region in bundle.data:
-        reference.vmem[region.start : region.start + len(region.rows)] = region.rows
+    reference = loaded_reference(bundle)
     assert reference.run()[0] == Trap.NONE
     with Hardware(bundle.config, engine="levelized") as hardware:
         found = hardware.run_bundle(bundle)
@@ -112,16 +109,7 @@ def test_int16_outer_products():
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
-    config = MACHINES[name]
-    with Hardware(config, engine="levelized") as hardware:
-        for seed in range(24):
-            bundle = random_bundle(seed, config, length=50, traps=seed % 4 == 3)
-            expected, found = run_bundle(bundle), hardware.run_bundle(bundle)
-            assert (found.trap, found.pc) == (expected.trap, expected.pc), seed
-            if expected.trap not in (Trap.INDEX, Trap.FORMAT):
-                assert found.cycles == expected.cycles, seed
-            for output, rows in expected.outputs.items():
-                np.testing.assert_array_equal(found.outputs[output], rows, err_msg=f"{output} of seed {seed}")
+    check_random_programs(MACHINES[name], 24)
 
 
 def test_the_simulator_is_the_reference():
@@ -129,12 +117,7 @@ def test_the_simulator_is_the_reference():
         seen = set()
         for seed in range(60):
             bundle = random_bundle(seed, config, traps=True)
-            expected = run_bundle(bundle)
-            reference = Reference(config)
-            reference.load_program(bundle.program)
-            for region in bundle.data:
-                memory = reference.vmem if region.space == "vmem" else reference.xmem
-                memory[region.start : region.start + len(region.rows)] = region.rows
+            expected, reference = run_bundle(bundle), loaded_reference(bundle)
             assert reference.run() == (expected.trap, expected.pc), seed
             seen.add(expected.trap)
             # Rows before the one that traps may be written or not when a DMA transfer is under way.

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from comparison import check_random_programs, loaded_reference
 from tg2hdl_ir.errors import InputError
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_tpu import Bundle, Config, Instruction, Machine, assemble, disassemble, run_bundle
@@ -13,7 +14,6 @@ from tg2hdl_tpu.hardware.sums import SumRegisters
 from tg2hdl_tpu.instruction_checks import is_illegal, problem
 from tg2hdl_tpu.isa import Trap, encode
 from tg2hdl_tpu.page import isa_page
-from tg2hdl_tpu.reference import Reference
 from tg2hdl_tpu.testing import random_bundle
 
 SMALL = {"lanes": 4, "rows": 2, "columns": 4, "vmem_rows": 32, "xmem_rows": 64, "imem_depth": 64}
@@ -119,15 +119,7 @@ def test_bias_products_requantization_and_residual_against_numpy():
     ids=["plain", "two", "three", "ecp5"],
 )
 def test_random_programs_give_the_same_bits_in_the_same_cycles(config):
-    with Hardware(config, engine="levelized") as hardware:
-        for seed in range(40):
-            bundle = random_bundle(seed, config, length=50, traps=seed % 4 == 3)
-            expected, found = run_bundle(bundle), hardware.run_bundle(bundle)
-            assert (found.trap, found.pc) == (expected.trap, expected.pc), seed
-            if expected.trap not in (Trap.INDEX, Trap.FORMAT):
-                assert found.cycles == expected.cycles, seed
-            for name, rows in expected.outputs.items():
-                np.testing.assert_array_equal(found.outputs[name], rows, err_msg=f"{name} of seed {seed}")
+    check_random_programs(config, 40)
 
 
 def test_random_programs_against_the_reference():
@@ -136,11 +128,7 @@ def test_random_programs_against_the_reference():
         bundle = random_bundle(seed, CONFIG, traps=seed % 2 == 1)
         assert assemble(disassemble(bundle), CONFIG) == bundle
         assert Bundle.from_text(bundle.to_text()) == bundle
-        result, reference = run_bundle(bundle), Reference(CONFIG)
-        for region in bundle.data:
-            rows = getattr(reference, region.space)
-            rows[region.start : region.start + len(region.rows)] = region.rows
-        reference.load_program(bundle.program)
+        result, reference = run_bundle(bundle), loaded_reference(bundle)
         assert reference.run() == (result.trap, result.pc), seed
         for name, rows in result.outputs.items():
             np.testing.assert_array_equal(rows, getattr(reference, name)[: len(rows)])

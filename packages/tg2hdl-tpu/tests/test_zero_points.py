@@ -6,14 +6,13 @@ from math import floor
 import numpy as np
 import pytest
 
+from comparison import check_random_programs
 from tg2hdl_ir.errors import InputError
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_tpu import Bundle, Config, Machine, assemble, run_bundle
 from tg2hdl_tpu.bundle import Region
 from tg2hdl_tpu.hardware.alu import Alu, controls
-from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
-from tg2hdl_tpu.testing import random_bundle
 from tg2hdl_tpu.vector_ops import BY_NAME
 
 SMALL = {"lanes": 4, "rows": 2, "columns": 4, "vmem_rows": 32, "xmem_rows": 64, "imem_depth": 64}
@@ -86,16 +85,7 @@ def test_it_is_on_the_way_out_of_the_sums():
 
 
 def test_random_programs_give_the_same_bits_in_the_same_cycles():
-    config = Config.ecp5(**SMALL, output_stationary=True, zero_points=True)
-    with Hardware(config, engine="levelized") as hardware:
-        for seed in range(40):
-            bundle = random_bundle(seed, config, length=50, traps=seed % 4 == 3)
-            expected, found = run_bundle(bundle), hardware.run_bundle(bundle)
-            assert (found.trap, found.pc) == (expected.trap, expected.pc), seed
-            if expected.trap not in (Trap.INDEX, Trap.FORMAT):
-                assert found.cycles == expected.cycles, seed
-            for name, rows in expected.outputs.items():
-                np.testing.assert_array_equal(found.outputs[name], rows, err_msg=f"{name} of seed {seed}")
+    check_random_programs(Config.ecp5(**SMALL, output_stationary=True, zero_points=True), 40)
 
 
 def test_other_machines_refuse_it():

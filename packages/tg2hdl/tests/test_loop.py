@@ -3,12 +3,14 @@
 import random
 import shutil
 import subprocess
+from functools import partial
 
 import numpy as np
 import pytest
 from tinygrad import Tensor, Variable
 
 import tg2hdl
+import token_chain
 from tg2hdl.device_folder import write_device_folder
 from tg2hdl.generation import check_same_codes
 from tg2hdl.serve import open_line
@@ -17,36 +19,18 @@ from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import Design
+from token_chain import POSITION, Chain
 
 RNG = np.random.default_rng(48)
 TABLE = RNG.integers(0, 8, (8, 6)).astype(np.int32)
-POSITION = Variable("pos", 0, 5)
-
-
-class Chain:
-    """The next token by a table of the token and the position, and of a sum of all tokens before."""
-
-    def __init__(self):
-        self.total = Tensor.zeros(1, dtype="int32").contiguous().realize()
-        self.table = Tensor(TABLE)
-
-    def __call__(self, token, pos):
-        self.total.assign(self.total + token).realize()
-        return (self.table[token[0], pos] + self.total) % 8
-
-
-def chain_of(tokens, positions=range(6)):
-    total, found = 0, []
-    for n, pos in enumerate(positions):
-        token = tokens[n] if n < len(tokens) else found[-1]
-        total += token
-        found.append(int((TABLE[token, pos] + total) % 8))
-    return found[len(tokens) - 1 :]
+chain_of = partial(token_chain.chain_of, TABLE)
 
 
 def compiled(port, results=3):
     options = tg2hdl.CompileOptions(ports=(port,), loop=tg2hdl.Loop(results=results))
-    return tg2hdl.compile(Chain(), np.zeros(1, np.int32), POSITION.bind(0), options=options, name="chain")
+    return tg2hdl.compile(
+        Chain(TABLE), np.zeros(1, np.int32), POSITION.bind(0), options=options, name="chain"
+    )
 
 
 def tokens(results):
@@ -87,7 +71,7 @@ def test_the_chip_feeds_its_results_back(port):
 def test_a_design_with_a_loop_is_another_one_and_is_read_again():
     with_loop, without = (
         compiled("axi-lite"),
-        tg2hdl.compile(Chain(), np.zeros(1, np.int32), POSITION.bind(0)),
+        tg2hdl.compile(Chain(TABLE), np.zeros(1, np.int32), POSITION.bind(0)),
     )
     assert with_loop.design.identity != without.design.identity
     assert "loop (output to token in 6 cycles, pos counts, at most 3 results)" in with_loop.plan()

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from tinygrad import Tensor, Variable
 
 import tg2hdl
+import token_chain
 from tg2hdl.cli import cli
 from tg2hdl.device_folder import write_device_folder
 from tg2hdl.serve import open_line
@@ -17,10 +19,10 @@ from tg2hdl_host import Device, RefusedError, UnfitInputError, protocol, selftes
 from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError
+from token_chain import POSITION, Chain
 
 RNG = np.random.default_rng(43)
 TABLE = RNG.integers(-50, 50, (6, 4)).astype(np.int32)
-POSITION = Variable("pos", 0, 5)
 
 
 class Cached:
@@ -385,33 +387,15 @@ def test_the_state_of_a_device_is_read_and_written_by_name(device):
 
 
 CHAIN = RNG.integers(0, 8, (8, 6)).astype(np.int32)
-
-
-class Chain:
-    """The next token by a table of the token and the position, and of a sum of all tokens before."""
-
-    def __init__(self):
-        self.total = Tensor.zeros(1, dtype="int32").contiguous().realize()
-        self.table = Tensor(CHAIN)
-
-    def __call__(self, token, pos):
-        self.total.assign(self.total + token).realize()
-        return (self.table[token[0], pos] + self.total) % 8
-
-
-def chain_of(tokens, positions=range(6)):
-    total, found = 0, []
-    for n, pos in enumerate(positions):
-        token = tokens[n] if n < len(tokens) else found[-1]
-        total += token
-        found.append(int((CHAIN[token, pos] + total) % 8))
-    return found[len(tokens) - 1 :]
+chain_of = partial(token_chain.chain_of, CHAIN)
 
 
 @pytest.fixture(scope="module")
 def chain():
     options = tg2hdl.CompileOptions(ports=("uart",))
-    return tg2hdl.compile(Chain(), np.zeros(1, np.int32), POSITION.bind(0), options=options, name="chain")
+    return tg2hdl.compile(
+        Chain(CHAIN), np.zeros(1, np.int32), POSITION.bind(0), options=options, name="chain"
+    )
 
 
 @pytest.mark.parametrize("engine", ["golden", "amaranth"])

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from tinygrad import Tensor
 
 import tg2hdl
+from callers import in_threads
 from tg2hdl.cli import cli
 from tg2hdl.device_folder import write_device_folder
 from tg2hdl_host import ConnectionFailedError, InferenceSession, TensorInfo
@@ -38,23 +39,6 @@ def switching():
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(before)
-
-
-def in_threads(work, threads=6):
-    errors = []
-
-    def run(k):
-        try:
-            work(k)
-        except Exception as error:
-            errors.append(error)
-
-    running = [Thread(target=run, args=(k,)) for k in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
-    return errors
 
 
 @pytest.mark.parametrize("way", ["simulate", "session", "batch", "golden"])

@@ -9,34 +9,18 @@ import pytest
 from amaranth import Module, Signal
 from amaranth.sim import Simulator
 
+from random_roms import rom
 from tg2hdl_ir.dtype import DType
 from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.memory.block import BlockRam
 from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of
-from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.lut import luts_of_rom
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 
 FIGURES = GENERIC.memory
-
-
-def rom(name: str, width: int, words: int, ports: int) -> MemoryPlan:
-    """A read-only memory with random words."""
-    dtype, role = DType.from_width(2, False), MemoryRole(*[False] * 4)
-    use = MemoryUse(words, width, role, 2)
-    chosen = choose_kind(use, GENERIC)
-    kind, layout = kind_named(chosen), Layout((words, width // 2), (1, width // 2))
-    use = replace(use, latency=2 + kind.extra_latency(use, GENERIC))
-    contents = np.random.default_rng(words).integers(0, 4, layout.depth).astype(dtype.numpy())
-    planned = (
-        kind.pieces(use, GENERIC, ports),
-        kind.area(use, GENERIC, ports),
-        kind.style(use, ports),
-        contents,
-    )
-    return MemoryPlan(name, dtype, layout, chosen, (), role, tuple(range(ports)), use.latency, *planned)
 
 
 @pytest.mark.parametrize(

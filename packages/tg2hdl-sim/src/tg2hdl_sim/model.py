@@ -16,7 +16,7 @@ from amaranth.lib.memory import Memory
 from tg2hdl_ir import InputError, UnsupportedError
 from tg2hdl_ir.collection import paused_collection
 from tg2hdl_sim import netlist
-from tg2hdl_sim.amaranth_internals import Design, MemoryInstance, Netlist, PortDirection
+from tg2hdl_sim.amaranth_internals import Design, MemoryInstance, Netlist, PortDirection, build_netlist
 from tg2hdl_sim.instances import with_instances
 from tg2hdl_sim.views import View
 
@@ -261,7 +261,7 @@ class Elaboration:
         """Amaranth's netlist of the design, with instances of its modules."""
         design = self.design
         with paused_collection():
-            return netlist.build(design)
+            return build_netlist(design)
 
     @cached_property
     def netlist(self) -> Netlist:

@@ -6,14 +6,9 @@ from typing import Any
 
 from amaranth.back import rtlil
 
-from tg2hdl_sim.amaranth_internals import Design, Memory, ModuleEmitter, Netlist, SignalDict, build_netlist
+from tg2hdl_sim.amaranth_internals import Memory, ModuleEmitter, Netlist, SignalDict
 
-__all__ = ["build", "to_rtlil", "to_text"]
-
-
-def build(design: Design) -> Netlist:
-    """Return the netlist of a prepared design."""
-    return build_netlist(design)
+__all__ = ["to_rtlil", "to_text"]
 
 
 class _ContentlessEmitter(ModuleEmitter):

@@ -33,7 +33,7 @@ __all__ = ["check_board", "check_family", "check_flow", "check_target"]
 _TABLE = [(37 * n * n + 11 * n) % 65536 for n in range(512)]
 
 
-class _Sum(wiring.Component):
+class _Accumulator(wiring.Component):
     """A running sum."""
 
     def __init__(self, width: int) -> None:
@@ -54,7 +54,7 @@ class _Sample(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.memory_w = memory = Memory(shape=16, depth=len(_TABLE), init=_TABLE)
-        m.submodules.kernel_0 = total = _Sum(32)
+        m.submodules.kernel_0 = total = _Accumulator(32)
         read = memory.read_port()
         x = Signal(16, reset_less=True)
         m.d.comb += [read.addr.eq(self.addr), total.x.eq(self.product), self.sum.eq(total.y)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from amaranth.sim import Simulator
 
 from tg2hdl_ir.nodes import (
     BufferMeta,
@@ -19,6 +20,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_top import Design, TopModule
 from tg2hdl_top.testing import I8, I32, buffer, gemv
 
 Place = tuple[int, int, int]
@@ -219,3 +221,21 @@ def random_moves(rng: np.random.Generator, *, writes_input: bool = True) -> Rand
 def random_program(rng: np.random.Generator, *, writes_input: bool = True) -> ProgramIR:
     """The program of random moves."""
     return random_moves(rng, writes_input=writes_input).program()
+
+
+def check_restart(design: Design) -> None:
+    """A start in the cycle of done begins the next run."""
+    top, dones, interval = TopModule(design), [], design.timeline().interval
+
+    async def bench(ctx: Any) -> None:
+        for cycle in range(3 * interval + 2):
+            ctx.set(top.start, cycle in (0, interval))
+            if ctx.get(top.done):
+                dones.append(cycle)
+            await ctx.tick()
+
+    sim = Simulator(top)
+    sim.add_clock(1e-8)
+    sim.add_testbench(bench)
+    sim.run()
+    assert dones == [interval, 2 * interval]

@@ -7,15 +7,15 @@ import inspect
 import logging
 import os
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pluggy
 
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins import hookspecs
-from tg2hdl_ir.plugins.problems import PluginProblem
 
-__all__ = ["BUILT_IN", "DISABLE_VARIABLE", "PluginLoader"]
+__all__ = ["BUILT_IN", "DISABLE_VARIABLE", "PluginLoader", "PluginProblem"]
 
 log = logging.getLogger("tg2hdl")
 
@@ -37,6 +37,33 @@ BUILT_IN = (
 
 DISABLE_VARIABLE = "TG2HDL_DISABLE_PLUGINS"
 _KNOWN_HOOKS = tuple(n for n in vars(hookspecs) if n.startswith("tg2hdl_"))
+
+
+@dataclass(frozen=True)
+class PluginProblem:
+    """A plugin, or one thing that it contributes, that is left out.
+
+    Parameters
+    ----------
+    plugin, distribution : str
+        Name of the plugin, ``distribution:entry point``, and the distribution that installs it.
+    reason : str
+        The fault.
+    hint : str
+        A way out.
+    hook : str
+        The hook that it is about; empty for the plugin as a whole, which is then not loaded.
+    """
+
+    plugin: str
+    distribution: str
+    reason: str
+    hint: str
+    hook: str = ""
+
+    def __str__(self) -> str:
+        hook = f", hook {self.hook}" if self.hook else ""
+        return f"plugin {self.plugin!r} of {self.distribution}{hook}: {self.reason}; hint: {self.hint}"
 
 
 class PluginLoader:

@@ -11,8 +11,7 @@ from tg2hdl_ir.errors import PluginError, Tg2hdlError, unknown_name
 from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.catalog import KINDS, Catalog
 from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.loader import PluginLoader
-from tg2hdl_ir.plugins.problems import PluginProblem
+from tg2hdl_ir.plugins.loader import PluginLoader, PluginProblem
 from tg2hdl_ir.turns import in_turn
 
 __all__ = ["PluginSet"]

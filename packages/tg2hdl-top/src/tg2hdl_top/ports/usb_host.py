@@ -87,7 +87,17 @@ class UsbHost:
     # Packets
 
     def send(self, pid: int, payload: bytes = b"", *, stuff: bool = True) -> None:
-        """Send a packet; `payload` has the check already; without stuffed bits unless `stuff`."""
+        """Send a packet.
+
+        Parameters
+        ----------
+        pid : int
+            Its identifier, 4 bits.
+        payload : bytes
+            With its check.
+        stuff : bool
+            Whether a 0 follows six ones, as the standard wants it.
+        """
         ones, level, packet = 0, 1, bytes((pid | (pid ^ 15) << 4,)) + payload
         for bit in (*(0,) * 7, 1, *(byte >> n & 1 for byte in packet for n in range(8))):
             level ^= not bit
@@ -164,14 +174,34 @@ class UsbHost:
     # Transactions
 
     def token(self, pid: int, endpoint: int) -> None:
-        """Address an endpoint."""
+        """Address an endpoint.
+
+        Parameters
+        ----------
+        pid : int
+            `SETUP`, `OUT` or `IN`.
+        endpoint : int
+            Number, 4 bits.
+        """
         self.idle(_GAP)
         self._expect(not self.simulation.get("usb__oe"), "the device drives the lines without being asked")
         value = self._address | endpoint << 7
         self.send(pid, (value | crc5(value) << 11).to_bytes(2, "little"))
 
     def write(self, endpoint: int, pid: int, data: bytes, token: int = OUT) -> int | None:
-        """Send data; the handshake that comes, or None."""
+        """Send data; the handshake that comes, or None.
+
+        Parameters
+        ----------
+        endpoint : int
+            Number, 4 bits.
+        pid : int
+            `DATA0` or `DATA1`.
+        data : bytes
+            Without its check.
+        token : int
+            `OUT`, or `SETUP` before a control transfer.
+        """
         self.token(token, endpoint)
         self.idle(_GAP)
         self.send(pid, data + crc16(data).to_bytes(2, "little"))
@@ -179,7 +209,15 @@ class UsbHost:
         return answer and answer[0]
 
     def read(self, endpoint: int, *, acknowledge: bool = True) -> tuple[int, bytes]:
-        """Ask for data: identifier, and data without its check."""
+        """Ask for data: identifier, and data without its check.
+
+        Parameters
+        ----------
+        endpoint : int
+            Number, 4 bits.
+        acknowledge : bool
+            Whether data is answered by `ACK`.
+        """
         self.token(IN, endpoint)
         answer = self.receive()
         self._expect(answer, "no answer to IN")
@@ -197,7 +235,17 @@ class UsbHost:
     def control(
         self, kind: int, request: int, value: int, length: int = 0, data: bytes = b""
     ) -> bytes | None:
-        """A control transfer of at most `length` bytes in, or of `data` out; None when the device refuses it."""
+        """A control transfer; the data that comes, or None when the device refuses it.
+
+        Parameters
+        ----------
+        kind, request, value : int
+            First fields of the setup packet: 8, 8 and 16 bits.
+        length : int
+            At most so many bytes in.
+        data : bytes
+            Out, in a transfer without bytes in.
+        """
         fields = ((kind, 1), (request, 1), (value, 2), (0, 2), (length or len(data), 2))
         setup = b"".join(field.to_bytes(size, "little") for field, size in fields)
         attempts = (self.write(0, DATA0, setup, SETUP) for _ in range(_ATTEMPTS))

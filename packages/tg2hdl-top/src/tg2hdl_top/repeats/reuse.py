@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tg2hdl_ir import DType, ProgramIR
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_top.repeats.groups import BufferGroups
-from tg2hdl_top.repeats.pairs import followers_of
 
-__all__ = ["with_reused_temporaries"]
+__all__ = ["followers_of", "with_reused_temporaries"]
 
 
 @ir_pass("reuse-temporaries")
@@ -50,3 +49,37 @@ def with_reused_temporaries(
         replace(call, buffers=tuple(place.get(n, n) for n in call.buffers)) for call in program.calls
     )
     return replace(program, calls=calls)
+
+
+def followers_of(program: ProgramIR) -> set[int]:
+    """Calls that may follow the sums before them, never two in a row.
+
+    Only they read these sums, before anything else is written there.
+    """
+    accesses = [call.accesses() for call in program.calls]
+    found: set[int] = set()
+    # Those that carry no values from one element to the next come first: they are the rest of a cut kernel.
+    for carries in (False, True):
+        for number in range(1, len(accesses)):
+            (before, written), (read, _) = accesses[number - 1 : number + 1]
+            between = written & read
+            first, second = (call.kernel for call in program.calls[number - 1 : number + 1])
+            if {number - 1, number, number + 1} & found or bool(second.registers) != carries:
+                continue
+            if not first.registers or not between or between & before:
+                continue
+            later = accesses[number + 1 :]
+            if all(_is_between(program, n) and not _is_read_again(later, n) for n in between):
+                found.add(number)
+    return found
+
+
+def _is_read_again(accesses: Sequence[tuple[set[int], set[int]]], buffer: int) -> bool:
+    """Whether one of some calls reads a buffer, and none before that only writes it."""
+    return buffer in next((reads for reads, writes in accesses if buffer in reads | writes), ())
+
+
+def _is_between(program: ProgramIR, buffer: int) -> bool:
+    """Whether only kernels use a buffer."""
+    meta = program.buffers[buffer]
+    return meta.role == "temporary" and meta.initial is None and buffer not in program.outputs

@@ -10,7 +10,7 @@ from tg2hdl_lower.decisions import Trials
 from tg2hdl_top.design_program import plan_arrays, plan_memories, sharing_of
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats import Repeats
-from tg2hdl_top.repeats.pairs import followers_of
+from tg2hdl_top.repeats.reuse import followers_of
 from tg2hdl_top.search.measure import multiplier_blocks
 from tg2hdl_top.sequencer import sequencer_named
 from tg2hdl_top.sequencer.followers import find_followers

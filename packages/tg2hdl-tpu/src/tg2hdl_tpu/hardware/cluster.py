@@ -226,7 +226,6 @@ def run_cluster(
     *,
     stalls: Callable[[int], bool] | None = None,
     limit: int = 100_000,
-    engine: str = "auto",
     simulation: Any = None,
 ) -> list[Result]:
     """Simulate a `Cluster` with a program for each core.
@@ -260,7 +259,7 @@ def run_cluster(
     with contextlib.ExitStack() as stack:
         sim = simulation
         if sim is None:
-            sim = stack.enter_context(open_simulation(cluster_model(config, len(bundles)), engine=engine))
+            sim = stack.enter_context(open_simulation(cluster_model(config, len(bundles))))
         sim.reset()
         for n, bundle in enumerate(bundles):
             sim.write_memory(f"program_{n}", program_limbs(bundle))

@@ -131,7 +131,6 @@ class Hardware:
         *,
         results: int = 0,
         pauses: Sequence[bool] = (),
-        limit: int = 100_000,
         power_on: bool = True,
     ) -> tuple[Result, int, NDArray[np.int32], list[int]]:
         """Run a bundle whose program and rows come through the host port.
@@ -162,7 +161,7 @@ class Hardware:
         sim.set("host__results", results)
         cycle = word = row = 0
         shown: list[int] = []
-        while cycle < limit:
+        while cycle < 100_000:
             sends = not (cycle and cycle <= len(pauses) and pauses[cycle - 1])
             more = sends and word < len(bundle.program)
             sim.set("host__begin", cycle == 0)

@@ -19,27 +19,22 @@ PIECES += [b" ", b"a", b"b", b"c", b" a", b"ab", b" ab", b"bc"]
 PIECES += [f"{n}".encode() for n in range(300 - len(PIECES))]
 
 
-def write_checkpoint(path: Path, *, context: int, shared: bool = True) -> Path:
-    """Write a checkpoint; `shared` says whether the classifier is the embedding.
+def write_checkpoint(path: Path, *, context: int) -> Path:
+    """Write a checkpoint whose classifier is the embedding.
 
     Parameters
     ----------
     path : Path
     context : int
         Positions.
-    shared : bool, default True
-        Whether the classifier is the embedding.
     """
     random = np.random.default_rng(7)
-    vocabulary = _SIZES["vocabulary"] if shared else -_SIZES["vocabulary"]
-    sizes = [_SIZES[name] for name in ("dim", "hidden", "layers", "heads", "kv_heads")]
-    parts = [struct.pack("<7i", *sizes, vocabulary, context)]
+    sizes = [_SIZES[name] for name in ("dim", "hidden", "layers", "heads", "kv_heads", "vocabulary")]
+    parts = [struct.pack("<7i", *sizes, context)]
     for name, shape in shapes_of(**_SIZES).items():
         values = random.normal(size=shape) / np.sqrt(shape[-1]) + (1 if name.startswith("rms") else 0)
         parts.append(values.astype(np.float32).tobytes())
     parts.append(np.zeros(context * _SIZES["dim"] // _SIZES["heads"], np.float32).tobytes())
-    if not shared:
-        parts.append(np.ones((_SIZES["vocabulary"], _SIZES["dim"]), np.float32).tobytes())
     path.write_bytes(b"".join(parts))
     return path
 

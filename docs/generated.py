@@ -8,14 +8,13 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from tg2hdl_ir import errors
+from tg2hdl_ir import errors, registry
 from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.plugins import hookspecs
 from tg2hdl_ir.plugins.catalog import KINDS
 from tg2hdl_ir.plugins.descriptors import PASS_STAGES
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_top import compile_program  # noqa: F401  enters the rewrites of programs
-from tg2hdl_tpu.config import Config
+from tg2hdl_tpu import Config
 from tg2hdl_tpu.page import isa_page
 
 HERE = Path(__file__).parent / "reference"

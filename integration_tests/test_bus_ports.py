@@ -13,7 +13,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.bits import same_bits
 from tg2hdl.device_folder import register_map
-from tg2hdl_top.external.memory_model import MemoryModel
+from tg2hdl_top import MemoryModel
 
 W = np.random.default_rng(1).integers(-128, 128, (18, 5), dtype=np.int8)
 INPUTS = np.random.default_rng(2).integers(-128, 128, (4, 1, 18), dtype=np.int8)
@@ -127,7 +127,7 @@ def test_packets_of_a_stream(schedule, simulator, tmp_path, monkeypatch):
 
 
 def test_a_stream_leaves_weights_to_another_port():
-    from tg2hdl_ir.errors import InputError
+    from tg2hdl_ir import InputError
 
     class Model:
         def __init__(self):
@@ -153,7 +153,7 @@ def test_a_stream_leaves_weights_to_another_port():
 
 
 def test_a_stream_needs_an_input():
-    from tg2hdl_ir.errors import InputError
+    from tg2hdl_ir import InputError
 
     with pytest.raises(InputError, match="has no input that could come in a stream"):
         tg2hdl.compile(lambda: Tensor.arange(8) * 3, options=tg2hdl.CompileOptions(ports=("axi-stream",)))

@@ -9,7 +9,7 @@ import pytest
 
 import tg2hdl
 from tg2hdl.bench import load_workloads
-from tg2hdl_ir.nodes import IRBufLoad
+from tg2hdl_ir import IRBufLoad
 from tg2hdl_lower import plan_kernel
 from tg2hdl_lower.plan.accesses import Load, Replay, Store
 from tg2hdl_top.lane_choice import LaneChooser

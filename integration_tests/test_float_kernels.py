@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from tg2hdl_backend import simulate_kernel
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -22,6 +21,7 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     RegisterMeta,
+    evaluate,
 )
 from tg2hdl_lower import CompiledKernel, plan_kernel
 from tg2hdl_lower.plan.operations import UnitOp

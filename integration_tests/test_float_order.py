@@ -8,7 +8,7 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.bits import same_bits
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 RNG = np.random.default_rng(5)
 

@@ -13,12 +13,18 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_backend.testing.memory_ports import check_memory_port
 from tg2hdl_backend.testing.ports import check_port
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import (
+    ArithmeticUnit,
+    DType,
+    HostPortDef,
+    InputError,
+    OpLowering,
+    QuantizerDef,
+    hookimpl,
+    registry,
+    resolve,
+)
 from tg2hdl_ir.ops import result_types
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, HostPortDef, OpLowering, QuantizerDef, resolve
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.testing.conformance import check_lowering, check_unit
 from tg2hdl_quant.testing import check_quantizer
 from tg2hdl_sim.testing.units import LoweringSimulation, simulate_unit

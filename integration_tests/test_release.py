@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from environments import ROOT
 
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry
 
 URL = "https://git.invalid/tg2hdl"
 

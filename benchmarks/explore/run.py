@@ -22,7 +22,7 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.bench import tools, write_results
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import Tg2hdlError
 
 HERE = Path(__file__).parent
 BOARD, PART = "ulx3s-85f", "ecp5-85k"

@@ -149,8 +149,7 @@ def port_cells(name: str) -> dict[str, Any]:
     """Cells of a port for an image of 2 MB, without place and route."""
     from amaranth.back import rtlil
 
-    from tg2hdl_ir.plugins.descriptors import resolve
-    from tg2hdl_ir.plugins.registry import registry
+    from tg2hdl_ir import registry, resolve
     from tg2hdl_sim.yosys import run_yosys
     from tg2hdl_top.external.memory_port import check_memory
 

@@ -22,10 +22,8 @@ from pathlib import Path
 from amaranth.back import rtlil
 
 from tg2hdl.bench import json_text
+from tg2hdl_fp32 import FORMATS, PROFILES, FloatParameterError
 from tg2hdl_fp32.__main__ import OPERATIONS, make_core
-from tg2hdl_fp32.errors import FloatParameterError
-from tg2hdl_fp32.format import FORMATS
-from tg2hdl_fp32.timing import PROFILES
 from tg2hdl_fp32.verilog import SCRIPT, verilog
 
 RESULTS = Path(__file__).with_suffix(".json")

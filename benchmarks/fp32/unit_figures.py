@@ -14,7 +14,7 @@ from statistics import median
 
 from amaranth.back import rtlil
 
-from tg2hdl_fp32.catalog import CATALOG, CatalogEntry
+from tg2hdl_fp32 import CATALOG, CatalogEntry
 from tg2hdl_synth import part_named
 from tg2hdl_synth.families.ecp5.estimate import estimate_area
 

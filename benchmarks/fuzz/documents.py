@@ -39,13 +39,11 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.quantized_file import load_quantized, save_quantized
-from tg2hdl_backend.runner import Runner
+from tg2hdl_backend import Runner
 from tg2hdl_host import Device, HostError, MemoryImage, selftest
 from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.description import read_files
-from tg2hdl_ir import parse_kernel
-from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import Tg2hdlError, evaluate_program, parse_kernel
 from tg2hdl_ir.records import signed
 from tg2hdl_top import Design
 from tg2hdl_tpu import Bundle, Config, Machine, assemble, disassemble

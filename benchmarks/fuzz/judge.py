@@ -107,7 +107,7 @@ def _judged(model: onnx.ModelProto) -> Verdict:
 
 def _made(model: onnx.ModelProto, verdict: Callable[[Any], Verdict]) -> Verdict:
     """Compile a model and judge what came of it; errors are verdicts."""
-    from tg2hdl_ir.errors import IRVerificationError, SimulationError, Tg2hdlError, ValidationError
+    from tg2hdl_ir import IRVerificationError, SimulationError, Tg2hdlError, ValidationError
 
     try:
         import tg2hdl

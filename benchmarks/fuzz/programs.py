@@ -35,8 +35,7 @@ import tg2hdl
 from tg2hdl.bits import same_bits
 from tg2hdl_backend.testing import compare_with_interpreter
 from tg2hdl_backend.testing.random_programs import Recipe, recipes
-from tg2hdl_ir.errors import IRVerificationError, SimulationError, Tg2hdlError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import IRVerificationError, SimulationError, Tg2hdlError, evaluate_program
 from tg2hdl_top import CompileOptions, Design
 
 BATCH = 50

@@ -10,10 +10,8 @@ import numpy as np
 from tinygrad import Tensor
 
 from tg2hdl_backend import capture
-from tg2hdl_ir import parse_kernel
-from tg2hdl_ir.program import ProgramIR
-from tg2hdl_top import CompileOptions
-from tg2hdl_top.compile import program_of_kernel
+from tg2hdl_ir import ProgramIR, parse_kernel
+from tg2hdl_top import CompileOptions, program_of_kernel
 
 __all__ = ["SUBJECTS", "Subject"]
 

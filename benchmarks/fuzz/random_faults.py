@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -21,11 +21,11 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    ProgramIR,
     operands,
     values_below,
 )
 from tg2hdl_ir.passes.rewrite import Rewriter
-from tg2hdl_ir.program import ProgramIR
 
 __all__ = ["faulty"]
 

@@ -20,8 +20,7 @@ import numpy as np
 
 import tg2hdl_host.link
 from tg2hdl.bench import json_text, markdown_table
-from tg2hdl_host.device import Device
-from tg2hdl_host.errors import HostError
+from tg2hdl_host import Device, HostError
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "packages/tg2hdl-host/tests/helpers"))

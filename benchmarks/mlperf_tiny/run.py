@@ -27,7 +27,7 @@ import numpy as np
 
 import tg2hdl
 from tg2hdl.bench import json_text, versions
-from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir import CapacityError
 from tg2hdl_synth import part_named
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_tflite import TfliteModel

@@ -15,7 +15,7 @@ from tg2hdl.bits import same_bits
 from tg2hdl.cli import cli
 from tg2hdl.model_file import load_model_file
 from tg2hdl_backend.testing.onnx_cases import Opened
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import Tg2hdlError
 
 __all__ = ["DOORS"]
 

@@ -35,10 +35,9 @@ from onnxruntime_reference import onnxruntime_accuracy
 import tg2hdl
 from tg2hdl.bench import json_text, versions
 from tg2hdl_backend import tensor_graph
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import Tg2hdlError
 from tg2hdl_ir.tensors import evaluate_graph
-from tg2hdl_synth import estimate_design
-from tg2hdl_synth.errors import DesignTooLargeError
+from tg2hdl_synth import DesignTooLargeError, estimate_design
 from tg2hdl_synth.tools import run_tool
 from tg2hdl_top import CompileOptions
 

@@ -49,7 +49,7 @@ def recipes(count: int, number: int = SEED) -> list[Any]:
 def cycles(recipe: Any) -> list[int | None]:
     """Predicted cycles for each budget; None where a step needs more multipliers."""
     from tg2hdl_backend import capture
-    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_ir import Tg2hdlError
     from tg2hdl_top import CompileOptions, compile_program
 
     program, found = capture(recipe, *recipe.arrays()).program, []

@@ -121,7 +121,7 @@ def structure(rtlil: str) -> str:
 
 def measure(name: str) -> dict[str, Any]:
     """Compile one case; a refusal is a result too."""
-    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_ir import Tg2hdlError
 
     started = time.process_time()
     try:

@@ -187,9 +187,7 @@ def follow_program() -> dict[str, Any]:
     """Files that the program enters, and returns to files, in the packages that this process imports."""
     import numpy as np
 
-    from tg2hdl_ir.nodes import KernelIR
-    from tg2hdl_ir.parser import parse_program
-    from tg2hdl_ir.program import ProgramIR
+    from tg2hdl_ir import KernelIR, ProgramIR, parse_program
     from tg2hdl_top import CompileOptions, compile_program
 
     program = parse_program(PROGRAM, {"w": np.ones((64, 16), np.int32)})

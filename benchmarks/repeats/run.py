@@ -102,8 +102,8 @@ def measure(name: str, alone: bool) -> dict[str, Any]:
     """One row, in this process."""
     import tg2hdl
     from tg2hdl.bench import versions
+    from tg2hdl_synth import part_named
     from tg2hdl_synth.families.ecp5.tools import Ecp5
-    from tg2hdl_synth.parts import part_named
 
     make, multipliers = CASES[name]
     model, inputs = make()

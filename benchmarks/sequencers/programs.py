@@ -31,7 +31,7 @@ def measure(name: str, model: Any, inputs: tuple[Any, ...]) -> dict[str, Any] | 
     """Cycles of a program, None where it has one kernel; ends the process when something is wrong."""
     from tg2hdl_backend import capture
     from tg2hdl_backend.testing.hardware import compare_with_hardware
-    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_ir import Tg2hdlError
     from tg2hdl_top import CompileOptions, compile_program
 
     overlap = CompileOptions(multipliers=4, schedule="overlap")
@@ -71,7 +71,7 @@ def _stream(name: str, captured: Any) -> list[int] | str:
     """Latency and interval of runs that follow each other, as predicted and as simulated; why there are none else."""
     from run import check_streams
 
-    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_ir import Tg2hdlError
     from tg2hdl_top import CompileOptions, compile_program
 
     try:

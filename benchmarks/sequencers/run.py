@@ -125,7 +125,7 @@ def check(accelerator: Any, inputs: tuple[np.ndarray, ...]) -> str:
 def check_streams(accelerator: Any) -> str:
     """What is wrong in simulated runs that follow each other; empty when nothing is."""
     from tg2hdl_backend.stream_runner import stream_on
-    from tg2hdl_ir.golden import evaluate_program
+    from tg2hdl_ir import evaluate_program
 
     design, rng = accelerator.design, np.random.default_rng(2)
     program = design.program

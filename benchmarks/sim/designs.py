@@ -21,8 +21,8 @@ import numpy as np
 
 import tg2hdl
 from tg2hdl.bench import json_text
-from tg2hdl_backend.runner import Runner
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_backend import Runner
+from tg2hdl_ir import registry
 from tg2hdl_sim import SimulationModel, batch_size, open_batch, open_simulation
 from tg2hdl_sim.compiler import find_compiler
 from tg2hdl_sim.verilator import verilator_version

@@ -15,8 +15,7 @@ import numpy as np
 from gemv import Gemv
 
 from tg2hdl.bench import json_text, markdown_table
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry, resolve
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_sim.compiler import find_compiler
 from tg2hdl_sim.verilator import verilator_version

@@ -18,7 +18,7 @@ import numpy as np
 import tg2hdl
 from tg2hdl.bench import json_text, markdown_table
 from tg2hdl.model_file import load_model_file
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_top.ports.axi_stream import AxiStreamPort
 
 HERE = Path(__file__).parent

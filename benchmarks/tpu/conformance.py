@@ -32,7 +32,7 @@ import numpy as np
 from tg2hdl.bench import json_text
 from tg2hdl_backend import own_result
 from tg2hdl_backend.testing import PROGRAMS
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import Tg2hdlError
 from tg2hdl_tpu.device.image import image
 from tg2hdl_tpu.device.runtime import LoadedKernel
 

@@ -105,7 +105,7 @@ def names(module: types.ModuleType) -> list[str]:
 
 def run(module: types.ModuleType, name: str, limit: int) -> dict[str, Any]:
     """Return the outcome of a test."""
-    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_ir import Tg2hdlError
 
     label, _, method = name.partition(".")
 

@@ -12,8 +12,7 @@ import argparse
 
 import numpy as np
 
-from tg2hdl_tpu import Bundle, Config, assemble, run_bundle
-from tg2hdl_tpu.bundle import Region
+from tg2hdl_tpu import Bundle, Config, Region, assemble, run_bundle
 from tg2hdl_tpu.hardware.simulate import Hardware
 
 WORDS, SIZE = 4096, 64

@@ -24,7 +24,7 @@ import numpy as np
 
 from tg2hdl_backend import capture
 from tg2hdl_backend.testing.programs import PROGRAMS
-from tg2hdl_ir.errors import Tg2hdlError, ValidationError
+from tg2hdl_ir import Tg2hdlError, ValidationError
 from tg2hdl_ir.workers import Workers
 from tg2hdl_top import CompileOptions, Design, compile_program, design
 from tg2hdl_top.validation import validate

@@ -15,9 +15,7 @@ from tinygrad.helpers import GlobalCounters
 from tg2hdl_backend import capture, example_values
 from tg2hdl_backend.testing import compare_with_interpreter
 from tg2hdl_backend.tinygrad_adapter.model_inputs import spec_of
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import DType, InputError, UnsupportedError, evaluate_program
 
 X = np.arange(8, dtype=np.float32).reshape(1, 8)
 

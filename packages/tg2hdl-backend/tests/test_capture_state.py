@@ -7,8 +7,7 @@ import pytest
 from tinygrad import Tensor, nn
 
 from tg2hdl_backend import capture
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import InputError, evaluate_program
 
 X = np.arange(8, dtype=np.float32).reshape(1, 8)
 

@@ -7,8 +7,7 @@ import pytest
 from tinygrad import Tensor, nn
 
 from tg2hdl_backend import capture
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import InputError, evaluate_program
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.standard_normal((8, 4), dtype=np.float32)

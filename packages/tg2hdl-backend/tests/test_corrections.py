@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
-from tg2hdl_backend import capture
-from tg2hdl_backend.tinygrad_adapter import own_result
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_backend import capture, own_result
+from tg2hdl_ir import evaluate_program
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 MODELS = {

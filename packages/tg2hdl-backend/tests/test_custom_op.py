@@ -8,8 +8,7 @@ from tinygrad import Tensor
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend import capture, custom_op, own_result
-from tg2hdl_ir import OpDef, UnsupportedError, hookimpl, registry
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import OpDef, UnsupportedError, evaluate_program, hookimpl, registry
 
 pytestmark = pytest.mark.skipif(hasattr(Ops, "DEVICE"), reason="tinygrad 0.13 gives CUSTOMI no shape")
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tg2hdl_backend.testing.designs import check_memory_kind, check_sequencer
-from tg2hdl_ir.plugins.descriptors import FamilyDef, MemoryFigures, MemoryKindDef, SequencerDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import FamilyDef, MemoryFigures, MemoryKindDef, SequencerDef, hookimpl, registry
 from tg2hdl_lower.memory.lut import LutRam
 from tg2hdl_top.sequencer.serial import SerialSequencer
 

@@ -15,9 +15,9 @@ from tinygrad.dtype import dtypes
 from tinygrad.helpers import Context, Target
 from tinygrad.uop.ops import Ops
 
+from tg2hdl_backend import HDLRenderer
 from tg2hdl_backend.device_options import DeviceOptions
-from tg2hdl_backend.hdl_renderer import HDLRenderer
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 
 GOLDEN = "HDL::engine=golden"
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

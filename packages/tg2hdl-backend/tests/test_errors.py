@@ -7,20 +7,16 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, Variable, nn
 
-from tg2hdl_backend import capture, tensor_graph
+from tg2hdl_backend import TensorFunction, capture, own_result, tensor_graph
 from tg2hdl_backend.agreement import agreement
 from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
 from tg2hdl_backend.tinygrad_adapter.memory_views import MemoryView
 from tg2hdl_backend.tinygrad_adapter.model_inputs import bound_values, spec_of
-from tg2hdl_backend.tinygrad_adapter.own_result import own_result
 from tg2hdl_backend.tinygrad_adapter.pending import _evaluated
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder, copy_kernel
 from tg2hdl_backend.tinygrad_adapter.symbolic import capture_into
-from tg2hdl_backend.tinygrad_adapter.tensor_function import TensorFunction
 from tg2hdl_backend.tinygrad_adapter.trace import _scheduled
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
-from tg2hdl_ir.nodes import BufferMeta
+from tg2hdl_ir import BufferMeta, DType, Tg2hdlError, UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
 
 X = np.arange(4, dtype=np.float32)

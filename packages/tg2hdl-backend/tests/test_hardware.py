@@ -23,14 +23,25 @@ from tg2hdl_backend.compat import ordered_calls
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.hdl_device import describe_run
 from tg2hdl_backend.kernel_runner import KernelRunner
+from tg2hdl_ir import (
+    BufferMeta,
+    DType,
+    InputError,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IROp,
+    KernelCall,
+    KernelIR,
+    LoopIR,
+    PassDef,
+    ProgramBuffer,
+    ProgramIR,
+    ValidationError,
+    hookimpl,
+    registry,
+)
 from tg2hdl_ir.content_cache import ContentCache
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, ValidationError
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IROp, KernelIR, LoopIR
-from tg2hdl_ir.plugins.descriptors import PassDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import CompileOptions
 
 RNG = np.random.default_rng(5)

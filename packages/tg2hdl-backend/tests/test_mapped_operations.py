@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_backend import capture
-from tg2hdl_ir.errors import PluginError
-from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.plugins.descriptors import OpDef, TinygradOpDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import OpDef, PluginError, TinygradOpDef, evaluate_program, hookimpl, registry
 
 
 def plugin(**hooks):

@@ -12,8 +12,7 @@ from tinygrad import Tensor, nn
 
 from tg2hdl_backend import capture
 from tg2hdl_backend.agreement import agreement
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import DType, evaluate_program
 
 FOLDER = Path(__file__).parent / "models"
 NAMES = ["attention", "audio", "lstm", "mlp", "residual"]

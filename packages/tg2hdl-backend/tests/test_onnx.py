@@ -11,7 +11,7 @@ import pytest
 from tg2hdl_backend import capture
 from tg2hdl_backend.testing import compare_with_interpreter
 from tg2hdl_backend.testing.hardware import compare_with_hardware
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 from tg2hdl_backend import OnnxModel  # noqa: E402  (needs onnx)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_backend import capture
-from tg2hdl_ir import OnnxOperatorDef, hookimpl
-from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, OnnxOperatorDef, UnsupportedError, hookimpl, registry
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir.plugins.descriptors import OnnxOperatorDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import OnnxOperatorDef, hookimpl, registry
 
 pytest.importorskip("onnx")
 

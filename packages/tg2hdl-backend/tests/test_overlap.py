@@ -7,13 +7,9 @@ import pytest
 from amaranth import Cat, Module, Signal
 from tinygrad import Tensor, dtypes
 
-from tg2hdl_backend import capture
-from tg2hdl_backend.runner import Runner
+from tg2hdl_backend import Runner, capture
 from tg2hdl_backend.testing.hardware import compare_with_hardware
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_ir.plugins.descriptors import SequencerDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import SequencerDef, SimulationError, hookimpl, registry
 from tg2hdl_top import CompileOptions, compile_program
 from tg2hdl_top.sequencer import SequencerComponent
 from tg2hdl_top.sequencer.serial import SerialSequencer

@@ -10,8 +10,7 @@ from tinygrad import Tensor, nn
 
 from tg2hdl_backend import own_result, reference_device
 from tg2hdl_backend.agreement import agreement, tolerance_of
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError, UnsupportedError
 
 X = np.arange(8, dtype=np.float32).reshape(1, 8)
 DEVICES = [

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
-from tg2hdl_backend import capture, runner
-from tg2hdl_backend.runner import Runner
+from tg2hdl_backend import Runner, capture, runner
 from tg2hdl_sim.costs import levelized_available
 from tg2hdl_top import CompileOptions, compile_program
 

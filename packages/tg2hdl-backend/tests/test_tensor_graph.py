@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, nn
 
-from tg2hdl_backend import TensorFunction, tensor_graph
+from tg2hdl_backend import TensorFunction, own_result, tensor_graph
 from tg2hdl_backend.tinygrad_adapter.model_inputs import numpy_of
-from tg2hdl_backend.tinygrad_adapter.own_result import own_result
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 from tg2hdl_ir.tensors import evaluate_graph
 
 RNG = np.random.default_rng(0)

@@ -13,11 +13,9 @@ from tg2hdl_backend import BufferInfo, analyze_buffers, uop_to_ir, uops_to_kerne
 from tg2hdl_backend.testing import operations
 from tg2hdl_backend.tinygrad_adapter.dialect import storage_of
 from tg2hdl_backend.tinygrad_adapter.reference import interpret
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -25,6 +23,8 @@ from tg2hdl_ir.nodes import (
     IRRegLoad,
     IRRegStore,
     LoopIR,
+    UnsupportedError,
+    evaluate,
 )
 
 

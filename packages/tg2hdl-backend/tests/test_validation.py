@@ -11,8 +11,7 @@ from tinygrad import Tensor
 
 from tg2hdl_backend import capture
 from tg2hdl_backend.testing import PROGRAMS
-from tg2hdl_ir import IROp, KernelIR, Tg2hdlError, ValidationError
-from tg2hdl_ir.nodes import IRValue
+from tg2hdl_ir import IROp, IRValue, KernelIR, Tg2hdlError, ValidationError
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_top import CompileOptions, compile_program
 from tg2hdl_top.testing import changed_pass

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, UOp, Variable
 
-from tg2hdl_backend import capture
-from tg2hdl_backend.runner import Runner
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_backend import Runner, capture
+from tg2hdl_ir import Tg2hdlError
 from tg2hdl_top import compile_program
 
 X = np.random.default_rng(3).integers(-9, 9, (3, 7))

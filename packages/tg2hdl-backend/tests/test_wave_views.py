@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
-from tg2hdl_backend import capture
-from tg2hdl_backend.runner import Runner
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_backend import Runner, capture
+from tg2hdl_ir import registry
 from tg2hdl_top import CompileOptions, compile_program
 
 

@@ -6,11 +6,11 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
+from tg2hdl_fp32 import Pipeline
 from tg2hdl_fp32.carry_save import add_three
 from tg2hdl_fp32.leading_product import ROWS, low_bits, multiply_leading
 from tg2hdl_fp32.logic_table import select
 from tg2hdl_fp32.normalizing import normalize_operand
-from tg2hdl_fp32.pipeline import Pipeline
 
 
 def evaluate(describe, inputs, outputs, rows):

@@ -12,6 +12,7 @@ from tg2hdl_fp32 import (
     FP64,
     Cos,
     Exp2,
+    FloatParameterError,
     Log2,
     Reciprocal,
     RoundingMode,
@@ -19,7 +20,6 @@ from tg2hdl_fp32 import (
     Sin,
     SinTurns,
 )
-from tg2hdl_fp32.errors import FloatParameterError
 from tg2hdl_fp32.models import MODELS
 from tg2hdl_fp32.testing import BitSlicedSimulation
 

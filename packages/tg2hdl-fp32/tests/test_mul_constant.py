@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from tg2hdl_fp32 import BF16, FP16, FP32, MulConstant
-from tg2hdl_fp32.catalog import CATALOG, ConstantEntry
+from tg2hdl_fp32 import BF16, CATALOG, FP16, FP32, MulConstant
+from tg2hdl_fp32.catalog import ConstantEntry
 from tg2hdl_fp32.testing import BitSlicedSimulation
 
 FACTORS = [

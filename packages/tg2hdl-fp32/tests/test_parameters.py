@@ -19,17 +19,18 @@ from tg2hdl_fp32 import (
     MinMax,
     MulConstant,
     MultiplyAccumulate,
+    Pipeline,
     StreamCore,
+    Typed,
     cost,
     format_by_name,
 )
 from tg2hdl_fp32.__main__ import main, make_core
 from tg2hdl_fp32.errors import ToolNotInstalledError
-from tg2hdl_fp32.pipeline import Pipeline, choose_cuts, stages_for
+from tg2hdl_fp32.pipeline import choose_cuts, stages_for
 from tg2hdl_fp32.testbench import write_testbench
 from tg2hdl_fp32.testing import reference
 from tg2hdl_fp32.testing.simulation import BitSlicedSimulation
-from tg2hdl_fp32.typed import Typed
 from tg2hdl_fp32.verilog import verilog
 
 REFUSED = [

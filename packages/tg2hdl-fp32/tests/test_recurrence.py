@@ -8,9 +8,21 @@ from amaranth.hdl import Module
 from amaranth.sim import Simulator
 
 import streaming
-from tg2hdl_fp32 import FP8_E4M3, FP8_E5M2, FP16, FP32, FP64, Div, Format, RoundingMode, Sqrt
-from tg2hdl_fp32.errors import FloatParameterError, FloatTypeError
-from tg2hdl_fp32.iterative import IterativeDiv, IterativeSqrt
+from tg2hdl_fp32 import (
+    FP8_E4M3,
+    FP8_E5M2,
+    FP16,
+    FP32,
+    FP64,
+    Div,
+    FloatParameterError,
+    FloatTypeError,
+    Format,
+    IterativeDiv,
+    IterativeSqrt,
+    RoundingMode,
+    Sqrt,
+)
 from tg2hdl_fp32.testing.simulation import BitSlicedSimulation
 
 INEXACT, OVERFLOW, DIVIDE_BY_ZERO, INVALID = 1, 4, 8, 16

@@ -80,8 +80,7 @@ def test_special_patterns_have_both_signs():
 
 
 def test_every_core_that_is_not_correctly_rounded_has_a_software_model():
-    from tg2hdl_fp32 import golden
-    from tg2hdl_fp32.catalog import CATALOG
+    from tg2hdl_fp32 import CATALOG, golden
     from tg2hdl_fp32.catalog_functions import MODELLED
 
     assert set(golden.__all__) == MODELLED

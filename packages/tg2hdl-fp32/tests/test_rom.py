@@ -7,7 +7,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
 
-from tg2hdl_fp32.errors import FloatParameterError
+from tg2hdl_fp32 import FloatParameterError
 from tg2hdl_fp32.rom import Rom
 
 WORDS = [(k * 0x9E3779B97F4A7C15 + 5) & (1 << 40) - 1 for k in range(512)]

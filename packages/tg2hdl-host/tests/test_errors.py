@@ -13,7 +13,9 @@ import pytest
 import tg2hdl_host
 from fake_device import DisturbedLine, FakeDevice
 from tg2hdl_host import (
+    Buffer,
     ConnectionFailedError,
+    Description,
     Device,
     LinkError,
     MemoryImage,
@@ -26,7 +28,7 @@ from tg2hdl_host import (
 )
 from tg2hdl_host.arrays import read_array, read_arrays
 from tg2hdl_host.border import Border
-from tg2hdl_host.description import Buffer, Description, _loop, dtype_named, read_files
+from tg2hdl_host.description import _loop, dtype_named, read_files
 from tg2hdl_host.generation import Tensor, feedback_of
 from tg2hdl_host.link import Fault
 from tg2hdl_host.served import greet, token_file, token_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,9 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, PluginError
-from tg2hdl_ir.plugins.registry import Registry
+from tg2hdl_ir import DType, InputError, PluginError, Registry
 
 HEAD = "from tg2hdl_ir import *\nfrom tg2hdl_ir.plugins.descriptors import *\nF = DType.FP32\n"
 BUILT_IN = ("tg2hdl-ir", EntryPoint("ir", "tg2hdl_ir.plugin", "tg2hdl"))

@@ -4,8 +4,8 @@ import gc
 
 import pytest
 
+from tg2hdl_ir import InputError
 from tg2hdl_ir.collection import paused_collection, rare_collection
-from tg2hdl_ir.errors import InputError
 
 
 def test_the_collector_runs_again_after_an_error():

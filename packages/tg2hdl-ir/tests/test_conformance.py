@@ -5,11 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir import ArithmeticUnit, DType, IROp, OpDef, OpLowering, PassDef, registry
+from tg2hdl_ir import (
+    ArithmeticUnit,
+    DType,
+    IROp,
+    OpDef,
+    OpLowering,
+    PassDef,
+    Registry,
+    hookimpl,
+    registry,
+    use_registry,
+)
 from tg2hdl_ir.ops import result_types
 from tg2hdl_ir.passes.pattern import op, rewrite, value
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import Registry, use_registry
 from tg2hdl_ir.testing.conformance import (
     check_lowering,
     check_op,

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tg2hdl_ir import cache_folder
+from tg2hdl_ir import InputError, cache_folder
 from tg2hdl_ir.content_cache import ContentCache, cache_entries, cache_root, clear_cache, content_key
-from tg2hdl_ir.errors import InputError
 
 
 def builder(content: bytes, calls: list[bytes] | None = None) -> Callable[[Path], object]:

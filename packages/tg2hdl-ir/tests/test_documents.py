@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import DType, InputError
 from tg2hdl_ir.records import read_record, signed, write_record
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
 from tg2hdl_ir.tensors.check import check_graph

@@ -6,12 +6,21 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
-from tg2hdl_ir import DType, IRBufLoad, IRBufStore, IRConst, IRCounter, KernelIR, LoopIR, Tg2hdlError
-from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir import (
+    BufferMeta,
+    DType,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    KernelIR,
+    LoopIR,
+    Registry,
+    Tg2hdlError,
+    evaluate,
+)
 from tg2hdl_ir.limits import system_error
-from tg2hdl_ir.nodes import BufferMeta
 from tg2hdl_ir.opt import rewrite_text
-from tg2hdl_ir.plugins.registry import Registry
 from tg2hdl_ir.records import read_record, signed, write_record
 from tg2hdl_ir.tensors import TensorGraph, TensorNode, evaluate_graph
 from tg2hdl_ir.tensors.check import check_graph

@@ -10,8 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from tg2hdl_ir import files
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError, files
 from tg2hdl_ir.files import npz_bytes, staged_file, write_file, write_files
 from tg2hdl_ir.limits import memory_shortage, system_error
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir import (
+    ArithmeticUnit,
     DType,
     InputError,
     IRBufLoad,
@@ -17,14 +18,15 @@ from tg2hdl_ir import (
     LoopIR,
     ProgramBuffer,
     ProgramIR,
+    Registry,
     evaluate,
     evaluate_program,
+    hookimpl,
     parse_kernel,
+    registry,
+    use_registry,
 )
 from tg2hdl_ir.golden import plan as golden_plan
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import Registry, registry, use_registry
 from tg2hdl_ir.testing.reference import interpret
 from tg2hdl_ir.testing.samples import conv3x3, elementwise, matmul, padded_sum, row_max
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tg2hdl_ir import DType
-from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir import DType, evaluate
 from tg2hdl_ir.golden import plan as golden_plan
 from tg2hdl_ir.testing.reference import interpret
 from tg2hdl_ir.testing.strategies import kernels

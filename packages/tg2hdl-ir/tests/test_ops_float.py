@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tg2hdl_ir import DType, registry
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir import DType, registry, resolve
 from tg2hdl_ir.rounding import canonical_nan, round_to_format
 
 FORMATS = (DType.FP8_E4M3, DType.FP8_E5M2, DType.FP16, DType.BF16, DType.FP32, DType.FP64)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir import DType, registry
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir import DType, registry, resolve
 
 TYPES = (
     *(t for t in DType.named() if not t.is_float),

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tg2hdl_ir import DType, registry
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir import DType, registry, resolve
 
 pytest.importorskip("tinygrad")
 from tinygrad.dtype import dtypes, truncate

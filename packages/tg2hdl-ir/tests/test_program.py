@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRCounter, KernelIR, LoopIR
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
+from tg2hdl_ir import (
+    BufferMeta,
+    DType,
+    InputError,
+    IRBufLoad,
+    IRBufStore,
+    IRCounter,
+    KernelCall,
+    KernelIR,
+    LoopIR,
+    ProgramBuffer,
+    ProgramIR,
+    evaluate_program,
+)
+from tg2hdl_ir.program import check_contents
 
 
 def copy(depth: int = 4) -> KernelIR:

@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tg2hdl_ir import DType, IRBufStore, IRConst, IROp, KernelIR, LoopIR
+from tg2hdl_ir import BufferMeta, DType, InputError, IRBufStore, IRConst, IROp, KernelIR, LoopIR, verify
 from tg2hdl_ir.analysis.address_range import Extreme
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import BufferMeta
 from tg2hdl_ir.records import read_record, signed, write_record
 from tg2hdl_ir.testing.strategies import kernels
-from tg2hdl_ir.verifier import verify
 
 
 @settings(max_examples=50, deadline=None)

@@ -22,9 +22,9 @@ from tg2hdl_ir import (
     UnsupportedError,
     hookimpl,
     registry,
+    resolve,
     use_registry,
 )
-from tg2hdl_ir.plugins.descriptors import resolve
 
 F = DType.FP32
 INT = DType.INT32

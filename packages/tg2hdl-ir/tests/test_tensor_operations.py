@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir import DType, InputError, resolve
 from tg2hdl_ir.tensors import ELEMENTWISE, TensorGraph, TensorNode
 from tg2hdl_ir.tensors.check import check_graph
 

@@ -11,8 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from tg2hdl_ir import worker_pools, workers
-from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir import InputError, ToolMissingError, worker_pools, workers
 from tg2hdl_ir.installation import installation
 from tg2hdl_ir.testing.cluster import local_cluster
 from tg2hdl_ir.workers import Workers, WorkersError

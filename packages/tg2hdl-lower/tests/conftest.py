@@ -11,7 +11,7 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir import evaluate
 from tg2hdl_lower import CompiledKernel
 
 # Amaranth raises the limit when a design is elaborated; a change inside a test is an error for hypothesis.

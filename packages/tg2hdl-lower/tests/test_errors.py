@@ -11,15 +11,16 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_ir import (
     ArithmeticUnit,
     DType,
+    IRBufStore,
     IRVerificationError,
+    LoopIR,
     Registry,
     Tg2hdlError,
     hookimpl,
+    parse_kernel,
     registry,
     use_registry,
 )
-from tg2hdl_ir.nodes import IRBufStore, LoopIR
-from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.instrument import Rewrite
 from tg2hdl_ir.pipeline import exchange, rewrites
 from tg2hdl_lower import CompiledKernel, LowerOptions, plan_kernel

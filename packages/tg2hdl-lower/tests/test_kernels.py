@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from tg2hdl_ir import parse_kernel
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    DType,
+    InputError,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -23,6 +21,9 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     RegisterMeta,
+    UnsupportedError,
+    evaluate,
+    parse_kernel,
 )
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_lower import CompiledKernel, Layout, LowerOptions, plan_kernel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from tg2hdl_ir import DType
 from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.testing.strategies import kernels
 from tg2hdl_lower import Layout, plan_kernel

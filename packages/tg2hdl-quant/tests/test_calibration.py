@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import PluginError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import PluginError, registry, resolve
 from tg2hdl_quant.graph.ranges import Observed, calibration_method
 
 RNG = np.random.default_rng(3)

@@ -5,10 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tg2hdl_ir import DType, Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import QuantizerDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import DType, QuantizerDef, Tg2hdlError, hookimpl, registry
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph
 from tg2hdl_quant.graph import QuantizeOptions, import_graph, quantize_graph
 from tg2hdl_quant.graph.builder import IntegerBuilder

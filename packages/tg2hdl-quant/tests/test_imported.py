@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import DType, InputError, UnsupportedError
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph
 from tg2hdl_quant.graph import import_graph
 

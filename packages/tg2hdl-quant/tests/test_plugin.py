@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir import resolve
 from tg2hdl_quant import plugin, quantize_int8, quantize_int16
 
 

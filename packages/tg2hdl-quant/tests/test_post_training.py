@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_quant import Conv2D, Dense, Flatten, MaxPool2D, ReLU, quantize_network, run_float
 
 RNG = np.random.default_rng(7)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import DType, UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_quant.graph import QuantizeOptions
 from tg2hdl_quant.graph.builder import IntegerBuilder

@@ -9,11 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import RoundingDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import DType, InputError, RoundingDef, UnsupportedError, hookimpl, registry
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph, evaluate_graph
 from tg2hdl_quant.graph import QuantizeOptions
 from tg2hdl_quant.graph.builder import IntegerBuilder

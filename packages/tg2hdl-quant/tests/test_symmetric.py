@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_quant import bits_to_float, dequantize, float_to_bits, quantize_int8, quantize_int16
 
 FLOATS = arrays(

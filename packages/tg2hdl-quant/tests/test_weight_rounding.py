@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import QuantizerDef
+from tg2hdl_ir import DType, InputError, QuantizerDef
 from tg2hdl_ir.tensors import GraphBuilder, TensorGraph
 from tg2hdl_quant.graph import QuantizeOptions, quantize_graph
 from tg2hdl_quant.graph.weight_codes import WeightRounding

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry, resolve
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_sim.testing.designs import Everything
 

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry, resolve
 from tg2hdl_sim import SimulationModel, estimate_engines, open_simulation
 from tg2hdl_sim.levelized import engine as levelized
 from tg2hdl_sim.testing.designs import RandomDesign

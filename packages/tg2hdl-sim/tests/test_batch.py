@@ -7,9 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_sim import SimulationModel, open_batch, open_simulation
-from tg2hdl_sim.batch import BATCH_SIZE, InputsDifferError, batch_size
+from tg2hdl_ir import InputError
+from tg2hdl_sim import BATCH_SIZE, InputsDifferError, SimulationModel, batch_size, open_batch, open_simulation
 from tg2hdl_sim.testing.designs import RandomDesign
 
 

@@ -11,9 +11,7 @@ import tempfile
 
 import pytest
 
-from tg2hdl_ir.errors import SimulationError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import SimulationError, registry, resolve
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_sim import compiler as cxx
 from tg2hdl_sim.levelized import engine

@@ -6,9 +6,7 @@ import dataclasses
 
 import pytest
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, registry, resolve
 from tg2hdl_sim.amaranth_engine import AmaranthSimulation
 from tg2hdl_sim.testing import conformance
 from tg2hdl_sim.testing.conformance import engine_checks

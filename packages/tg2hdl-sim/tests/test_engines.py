@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 from amaranth.lib import wiring
 
-from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import (
+    InputError,
+    PluginError,
+    SimulatorDef,
+    ToolMissingError,
+    UnsupportedError,
+    hookimpl,
+    registry,
+    resolve,
+)
 from tg2hdl_sim import Forecast, SimulationModel, costs, cxxrtl, estimate_engines, open_simulation, yosys
 from tg2hdl_sim import compiler as cxx
 from tg2hdl_sim.testing.designs import Combinational, Loopy, RandomDesign, Resettable, Selections, TwoClocks

@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError, SimulationError, Tg2hdlError
+from tg2hdl_ir import InputError, SimulationError, Tg2hdlError
 from tg2hdl_sim import SimulationModel, cxxrtl, open_simulation, verilator, yosys
 from tg2hdl_sim.native import NativeSimulation
 

@@ -18,9 +18,7 @@ from amaranth.hdl import (
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import UnsupportedError, registry, resolve
 from tg2hdl_sim import SimulationModel, open_simulation
 
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_sim import open_simulation
 from tg2hdl_sim.testing.designs import ROM
 

@@ -9,9 +9,7 @@ import sys
 
 import pytest
 
-from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, SimulationError, ToolMissingError, registry, resolve
 from tg2hdl_sim import fst, open_simulation
 
 

@@ -12,9 +12,9 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from random_roms import rom
-from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir import TargetDef
+from tg2hdl_lower import kind_named
 from tg2hdl_lower.memory.blocks import block_rams
-from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_synth import part_named, synthesize
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_synth.families.ice40 import ICE40

@@ -5,10 +5,16 @@ from dataclasses import replace
 import pytest
 from amaranth.build import Platform
 
-from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, FlowDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import (
+    BoardDef,
+    FamilyDef,
+    FlowDef,
+    InputError,
+    PluginError,
+    ToolMissingError,
+    hookimpl,
+    registry,
+)
 from tg2hdl_synth import part_named, synthesize
 from tg2hdl_synth.families import Family
 from tg2hdl_synth.families.ice40.tools import Ice40

@@ -7,13 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from tg2hdl_ir import Tg2hdlError
-from tg2hdl_synth import show_hardware, synthesis_stats, synthesize, tools
+from tg2hdl_synth import Fit, show_hardware, synthesis_stats, synthesize, tools
 from tg2hdl_synth.boards import bitstream
 from tg2hdl_synth.boards.memory_pins import check_memory
 from tg2hdl_synth.boards.pll import pll_settings
 from tg2hdl_synth.estimate import convert
 from tg2hdl_synth.families.ecp5.cell_models import bind_models
-from tg2hdl_synth.fits import Fit
 from tg2hdl_synth.floorplan import check_floorplan
 from tg2hdl_synth.router_progress import RouterProgress
 from tg2hdl_synth.rtlil import top_name

@@ -9,11 +9,8 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import CapacityError, InputError
-from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, TargetDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import BoardDef, CapacityError, FamilyDef, InputError, TargetDef, hookimpl, registry
+from tg2hdl_lower import family_named
 from tg2hdl_synth import check_weights_fit, part_named, synthesize
 from tg2hdl_synth.boards.board_tools import check_tools
 from tg2hdl_synth.boards.pll import pll_settings

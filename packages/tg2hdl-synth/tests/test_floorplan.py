@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_synth import place, synthesize
 from tg2hdl_synth.families.ecp5 import tools as ecp5
 from tg2hdl_synth.flat_netlist import top_module

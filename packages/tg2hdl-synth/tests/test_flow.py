@@ -7,11 +7,9 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_synth import DesignTooLargeError, SynthesisError, synthesize, tools
+from tg2hdl_ir import InputError, TargetDef, ToolMissingError
+from tg2hdl_synth import DesignTooLargeError, SynthesisError, part_named, synthesize, tools
 from tg2hdl_synth.netlist_simulation import open_netlist
-from tg2hdl_synth.parts import part_named
 
 PART_NAMES = (
     "ecp5-25k",

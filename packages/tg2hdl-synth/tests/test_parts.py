@@ -12,7 +12,7 @@ from amaranth import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_ir.plugins.hookspecs import ENTRY_POINT_GROUP
 from tg2hdl_ir.testing.samples import matmul
 from tg2hdl_lower import CompiledKernel, plan_kernel

@@ -7,10 +7,9 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_synth import place, synthesize
+from tg2hdl_synth import part_named, place, synthesize
 from tg2hdl_synth.families.ecp5 import tools as ecp5
 from tg2hdl_synth.families.ecp5.register_copies import copy_registers
-from tg2hdl_synth.parts import part_named
 
 LANES = 50
 

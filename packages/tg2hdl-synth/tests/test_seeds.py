@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir import Tg2hdlError
+from tg2hdl_synth import SynthesisError, part_named
 from tg2hdl_synth import seeds as seeds_module
 from tg2hdl_synth.cache import run_cached
-from tg2hdl_synth.errors import SynthesisError
 from tg2hdl_synth.netlist import Netlist
-from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.seeds import place_seeds
 
 PART = part_named("ecp5-25k")

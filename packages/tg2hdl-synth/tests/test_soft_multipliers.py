@@ -13,10 +13,9 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_synth import synthesize
+from tg2hdl_synth import part_named, synthesize
 from tg2hdl_synth.families.ecp5.soft_pipelines import SOFT_PRODUCT, with_soft_products
 from tg2hdl_synth.netlist_simulation import open_netlist
-from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import products, soft_products
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
+from tg2hdl_ir import InputError, Tg2hdlError, UnsupportedError
 from tg2hdl_tflite import TfliteModel
 from tg2hdl_tflite.testing import Network
 

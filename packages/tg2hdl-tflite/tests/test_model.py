@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_backend import capture
-from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import InputError, UnsupportedError, evaluate_program
 from tg2hdl_ir.passes.constant_channels import drop_constant_channels
 from tg2hdl_tflite import TfliteModel
 from tg2hdl_tflite.testing import Network, run_golden, run_micro

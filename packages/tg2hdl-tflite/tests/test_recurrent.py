@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 from tg2hdl_tflite import TfliteModel
 from tg2hdl_tflite.testing import Network, run_golden, run_micro
 

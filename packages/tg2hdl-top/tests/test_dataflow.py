@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 
 from several_kernels import PROGRAMS, inputs_of, random_moves, random_program, two_products
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir import (
+    BufferMeta,
+    InputError,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    KernelCall,
+    KernelIR,
+    LoopIR,
+    ProgramIR,
+)
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.packet_streaming import stream_packets
 from tg2hdl_top.ports.axi_stream import AxiStreamPort

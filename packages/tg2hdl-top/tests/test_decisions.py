@@ -7,23 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tg2hdl_ir import PassDef, hookimpl, parse_kernel, parse_program, registry
-from tg2hdl_ir.errors import PluginError, ValidationError
+from tg2hdl_ir import PassDef, PluginError, ValidationError, hookimpl, parse_kernel, parse_program, registry
 from tg2hdl_ir.opt import with_contents
 from tg2hdl_ir.pipeline import rewrites
 from tg2hdl_ir.records import OPTIONAL, read_record, write_record
-from tg2hdl_lower.decisions import (
-    LARGEST_RATIO,
-    MOST_KEPT,
-    Alternative,
-    Cost,
-    Decision,
-    Trials,
-    decide,
-    most_cycles,
-)
-from tg2hdl_top import CompileOptions, compile_program, program_of_kernel
-from tg2hdl_top.design import Design
+from tg2hdl_lower import Alternative, Cost, Decision
+from tg2hdl_lower.decisions import LARGEST_RATIO, MOST_KEPT, Trials, decide, most_cycles
+from tg2hdl_top import CompileOptions, Design, compile_program, program_of_kernel
 
 
 def choose(before, *cycles, change="another kernel"):

@@ -14,17 +14,29 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from several_kernels import check_restart
-from tg2hdl_ir import DType, IRBufLoad, IRBufStore, IRConst, IROp
-from tg2hdl_ir.errors import InputError, PluginError, Tg2hdlError
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir import (
+    Area,
+    DType,
+    HostPortDef,
+    InputError,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IROp,
+    KernelCall,
+    MemoryKindDef,
+    PluginError,
+    ProgramIR,
+    SequencerDef,
+    Tg2hdlError,
+    parse_kernel,
+    registry,
+)
 from tg2hdl_ir.passes.forward_stores import forward_stores
 from tg2hdl_ir.passes.rewrite import Rewriter
-from tg2hdl_ir.plugins.descriptors import Area, HostPortDef, MemoryKindDef, SequencerDef
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_lower import CompiledKernel, plan_kernel, planning
+from tg2hdl_lower import CompiledKernel, MemoryKind, plan_kernel, planning
 from tg2hdl_lower.dataflow import leaf_builder
-from tg2hdl_lower.memory.kind import ArrayStyle, MemoryKind
+from tg2hdl_lower.memory.kind import ArrayStyle
 from tg2hdl_lower.memory.ram import Ram
 from tg2hdl_lower.plan.accesses import Load
 from tg2hdl_lower.plan.operations import Op, Product
@@ -49,7 +61,7 @@ def chain():
 
 
 def plugin(**hooks):
-    from tg2hdl_ir.plugins.hookspecs import hookimpl
+    from tg2hdl_ir import hookimpl
 
     return SimpleNamespace(
         **{f"tg2hdl_{name}": hookimpl(lambda found=found: found) for name, found in hooks.items()}

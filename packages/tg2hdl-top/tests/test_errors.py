@@ -8,17 +8,23 @@ import numpy as np
 import pytest
 
 from several_kernels import PROGRAMS
-from tg2hdl_ir import DType, InputError, PluginError, SimulationError, Tg2hdlError, UnsupportedError
-from tg2hdl_ir.nodes import IRVariable
-from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_lower.memory.layout import Layout
-from tg2hdl_top import CompileOptions, Design, TopModule, compile_program, loop_plan
+from tg2hdl_ir import (
+    DType,
+    InputError,
+    IRVariable,
+    KernelCall,
+    PluginError,
+    ProgramIR,
+    SimulationError,
+    Tg2hdlError,
+    UnsupportedError,
+)
+from tg2hdl_lower import Layout
+from tg2hdl_top import CompileOptions, Design, MemoryModel, SdramModel, TopModule, compile_program, loop_plan
 from tg2hdl_top.external import tiles
 from tg2hdl_top.external.budget import check_schedule
 from tg2hdl_top.external.image import memory_image
-from tg2hdl_top.external.memory_model import MemoryModel
 from tg2hdl_top.external.memory_port import check_memory
-from tg2hdl_top.external.sdram.model import SdramModel
 from tg2hdl_top.ports import axi_stream
 from tg2hdl_top.ports.axi_stream import AxiStreamDriver, AxiStreamPort
 from tg2hdl_top.ports.base import HostDriver, plan_ports

@@ -11,16 +11,11 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.errors import CapacityError, InputError
-from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
+from tg2hdl_ir import CapacityError, InputError, KernelCall, ProgramIR, evaluate_program, hookimpl, registry
+from tg2hdl_top import CompileOptions, Design, MemoryModel, SdramModel, TopModule, compile_program
 from tg2hdl_top.external.budget import larger_part, too_large
 from tg2hdl_top.external.image import describe_image, memory_image
-from tg2hdl_top.external.memory_model import ExternalMemory, MemoryModel
-from tg2hdl_top.external.sdram.model import SdramModel
+from tg2hdl_top.external.memory_model import ExternalMemory
 from tg2hdl_top.external.sdram.rules import SdramRules
 from tg2hdl_top.streaming import packed_words
 from tg2hdl_top.testing import I8, I32, buffer, elementwise, gemv, simulate

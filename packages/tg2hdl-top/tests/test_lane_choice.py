@@ -7,13 +7,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir import (
+    BufferMeta,
+    DType,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    KernelIR,
+    LoopIR,
+    MemoryKindDef,
+    hookimpl,
+    parse_kernel,
+    registry,
+)
 from tg2hdl_ir.pipeline import canonicalize
-from tg2hdl_ir.plugins.descriptors import MemoryKindDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower import Layout, plan_kernel
 from tg2hdl_lower.memory.lut import LutRam
 from tg2hdl_top import CompileOptions

@@ -23,7 +23,7 @@ from several_kernels import (
     random_program,
     two_products,
 )
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
     IRBufLoad,
     IRBufStore,
@@ -31,10 +31,11 @@ from tg2hdl_ir.nodes import (
     IRCounter,
     IROp,
     IRVariable,
+    KernelCall,
     KernelIR,
     LoopIR,
+    ProgramIR,
 )
-from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.testing import I8, I32, buffer, check, elementwise, gemv, golden, simulate
 

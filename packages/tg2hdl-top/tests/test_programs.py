@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    InputError,
     IRBufLoad,
     IRBufStore,
     IRConst,
     IRCounter,
     IROp,
+    KernelCall,
     KernelIR,
     LoopIR,
+    ProgramIR,
 )
-from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import Layout, plan_kernel
 from tg2hdl_lower.plan.operations import Product
 from tg2hdl_top import CompileOptions, TopModule, compile_program

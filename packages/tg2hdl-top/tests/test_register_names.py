@@ -6,9 +6,8 @@ import subprocess
 
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_lower.memory.host import HostBuffer, HostShape
-from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_ir import DType
+from tg2hdl_lower import HostBuffer, HostShape, Layout
 from tg2hdl_top.register_map import RegisterMap
 
 NAMES = (

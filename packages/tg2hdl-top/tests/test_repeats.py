@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tg2hdl_ir import ValidationError
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.parser import parse_kernel
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_ir import (
+    DType,
+    KernelCall,
+    ProgramBuffer,
+    ProgramIR,
+    RangeAnalysis,
+    ValidationError,
+    evaluate_program,
+    parse_kernel,
+)
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.repeats import bounds
 from tg2hdl_top.sequencer.access_times import CycleRange, access_times

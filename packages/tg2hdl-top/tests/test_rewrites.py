@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import tg2hdl_top.search.alone  # noqa: F401  enters the rewrites
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError, registry
 from tg2hdl_ir.opt import rewrite_text
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.testing.rewrites import check_rewrite_of_programs
 
 FOLDER = Path(__file__).parent / "ir"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from several_kernels import inputs_of
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import CapacityError, PluginError, UnsupportedError
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    CapacityError,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -20,12 +20,15 @@ from tg2hdl_ir.nodes import (
     IROp,
     IRRegLoad,
     IRRegStore,
+    KernelCall,
     KernelIR,
     LoopIR,
+    PluginError,
+    ProgramIR,
     RegisterMeta,
+    UnsupportedError,
+    parse_kernel,
 )
-from tg2hdl_ir.parser import parse_kernel
-from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.packet_streaming import stream_packets
 from tg2hdl_top.sequencer.ledgers import HOST, Ledger, known_accesses

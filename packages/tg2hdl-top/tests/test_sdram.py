@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
+from tg2hdl_top import SdramModel
 from tg2hdl_top.external.sdram.controller import (
     ACTIVATE,
     MODE,
@@ -19,7 +20,6 @@ from tg2hdl_top.external.sdram.controller import (
     WRITE,
     SdramReadPort,
 )
-from tg2hdl_top.external.sdram.model import SdramModel
 from tg2hdl_top.external.sdram.rules import RuleError, SdramRules
 from tg2hdl_top.external.sdram.times import SdramTimes
 

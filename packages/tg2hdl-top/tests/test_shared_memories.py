@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from several_kernels import chain, inputs_of, moving
-from tg2hdl_ir.program import KernelCall, ProgramIR
-from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_ir import KernelCall, ProgramIR
+from tg2hdl_lower import Layout
 from tg2hdl_top import CompileOptions, compile_program, region_places, shared_memories
 from tg2hdl_top.lifetimes import ALWAYS, Span, lifetimes
 from tg2hdl_top.memory_blocks import memory_blocks

@@ -18,19 +18,21 @@ from tg2hdl_ir import (
     IROp,
     IRRegLoad,
     IRRegStore,
+    KernelCall,
     KernelIR,
     LoopIR,
     PassDef,
+    ProgramBuffer,
+    ProgramIR,
     RegisterMeta,
     ValidationError,
+    evaluate,
     hookimpl,
     parse_kernel,
     registry,
 )
-from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.golden.kernel import evaluate_within
 from tg2hdl_ir.passes.rewrite import Rewriter
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower import plan_kernel
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.joining import join_kernels

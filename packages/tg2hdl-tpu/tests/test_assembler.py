@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu import Config, Instruction, assemble, disassemble
 from tg2hdl_tpu.isa import decode
 from tg2hdl_tpu.testing import random_bundle

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir import InputError, Tg2hdlError
 from tg2hdl_tpu import Config
 from tg2hdl_tpu import bench as module
 from tg2hdl_tpu.bench import bench, geomean

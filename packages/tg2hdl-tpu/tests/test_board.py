@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_tpu import Config, assemble, run_bundle
 from tg2hdl_tpu.cli import tpu
 from tg2hdl_tpu.isa import Trap

@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu import Bundle, Config, Output, Region
 from tg2hdl_tpu.testing import random_bundle
 

@@ -5,10 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_sim import SimulationModel, open_simulation
-from tg2hdl_tpu import Bundle, Config, assemble, run_bundle
-from tg2hdl_tpu.bundle import Region
+from tg2hdl_tpu import Bundle, Config, Region, assemble, run_bundle
 from tg2hdl_tpu.hardware.cluster import cluster_model, run_cluster
 from tg2hdl_tpu.hardware.ring import Ring
 from tg2hdl_tpu.isa import Trap

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tg2hdl_ir.errors import Tg2hdlError, ToolMissingError
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir import Tg2hdlError, ToolMissingError, parse_kernel
 from tg2hdl_ir.testing.samples import elementwise
-from tg2hdl_tpu import Config, assemble, bench, timeline
-from tg2hdl_tpu.bundle import Bundle, Output, Region
+from tg2hdl_tpu import Bundle, Config, Machine, Output, Region, Result, assemble, bench, run_bundle, timeline
 from tg2hdl_tpu.cli import tpu
 from tg2hdl_tpu.cli_common import no_boards, read_config
 from tg2hdl_tpu.device import runtime
@@ -23,7 +21,7 @@ from tg2hdl_tpu.hardware import simulate
 from tg2hdl_tpu.hardware.cluster import run_cluster
 from tg2hdl_tpu.isa import Trap, decode
 from tg2hdl_tpu.kernels import make_kernel
-from tg2hdl_tpu.machine import Machine, Result, host_rows, run_bundle
+from tg2hdl_tpu.machine import host_rows
 from tg2hdl_tpu.profile import profile_script
 
 CONFIG = Config(lanes=4, rows=2, columns=2, vmem_rows=16, imem_depth=24, xmem_rows=20)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from comparison import check_random_programs, loaded_reference
-from tg2hdl_ir.errors import InputError
-from tg2hdl_tpu import Bundle, Config, assemble, disassemble, run_bundle
-from tg2hdl_tpu.bundle import Region
+from tg2hdl_ir import InputError
+from tg2hdl_tpu import Bundle, Config, Region, assemble, disassemble, run_bundle
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.testing import random_bundle

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu import Bundle, Config, assemble, disassemble
 from tg2hdl_tpu.testing import random_bundle
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError
-from tg2hdl_tpu import Bundle, Config, assemble, disassemble, run_bundle
-from tg2hdl_tpu.bundle import Region
+from tg2hdl_ir import InputError
+from tg2hdl_tpu import Bundle, Config, Region, assemble, disassemble, run_bundle
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.reference import Reference
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from comparison import check_result
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu import Bundle, Config, Region, assemble, run_bundle
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu import Config, Instruction
 from tg2hdl_tpu.instruction_checks import illegal, is_illegal, problem
 from tg2hdl_tpu.isa import FIELDS, OPCODES, decode, encode

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from tg2hdl_tpu import Bundle, Config, assemble, run_bundle
-from tg2hdl_tpu.bundle import Region
+from tg2hdl_tpu import Bundle, Config, Region, assemble, run_bundle
 from tg2hdl_tpu.hardware.simulate import Hardware
 
 CONFIG = Config.ecp5(rows=8, columns=8, vmem_rows=128, imem_depth=64, xmem_rows=64, float=True)

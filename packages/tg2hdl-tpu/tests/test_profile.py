@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from click.testing import CliRunner
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu import Config, timeline
 from tg2hdl_tpu.assembler import assemble_lines
 from tg2hdl_tpu.cli import tpu

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from comparison import check_random_programs, loaded_reference
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_sim import SimulationModel, open_simulation
-from tg2hdl_tpu import Bundle, Config, Instruction, Machine, assemble, disassemble, run_bundle
-from tg2hdl_tpu.bundle import Region
+from tg2hdl_tpu import Bundle, Config, Instruction, Machine, Region, assemble, disassemble, run_bundle
 from tg2hdl_tpu.hardware.pre import MatrixUnit
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.hardware.sums import SumRegisters

@@ -9,8 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import CapacityError, InputError, UnsupportedError
+from tg2hdl_ir import CapacityError, DType, InputError, UnsupportedError
 from tg2hdl_tpu.device.image import GUARD, Image
 from tg2hdl_tpu.device.options import TinytpuOptions
 

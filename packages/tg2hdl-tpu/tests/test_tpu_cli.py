@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_tpu.cli import tpu
 
 PROGRAM = ".vmem 0 = 1 2 3\n add v[1], v[0], #10\n halt\n.out r vmem 1 1\n"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_sim import SimulationModel, open_simulation
-from tg2hdl_tpu.config import Config
+from tg2hdl_tpu import Config
 from tg2hdl_tpu.hardware.alu import SHORT, Alu, controls
 from tg2hdl_tpu.hardware.dma import RowFifo
 from tg2hdl_tpu.hardware.floats import FloatLane

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from comparison import check_random_programs
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_sim import SimulationModel, open_simulation
-from tg2hdl_tpu import Bundle, Config, Machine, assemble, run_bundle
-from tg2hdl_tpu.bundle import Region
+from tg2hdl_tpu import Bundle, Config, Machine, Region, assemble, run_bundle
 from tg2hdl_tpu.hardware.alu import Alu, controls
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.vector_ops import BY_NAME

@@ -7,8 +7,7 @@ import pytest
 from tinygrad import Tensor, dtypes
 
 import tg2hdl
-from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, UnsupportedError, registry
 from tg2hdl_lower.plan.accesses import PickedLane
 
 X = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
@@ -241,7 +240,7 @@ def test_unknown_engine_is_refused_by_name():
 
 
 def test_op_without_hardware_is_named():
-    from tg2hdl_ir.plugins.registry import Registry, registry, use_registry
+    from tg2hdl_ir import Registry, registry, use_registry
 
     names = ("tg2hdl-ir", "tg2hdl-lower", "tg2hdl-sim")
     import importlib.metadata

@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 RNG = np.random.default_rng(3)
 

@@ -7,8 +7,7 @@ from click.testing import CliRunner
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl_backend import OnnxModel, capture
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir import DType, InputError, Tg2hdlError
 from tg2hdl_sim import open_simulation
 from tg2hdl_synth import estimate_design, synthesis_stats, synthesize
 from tg2hdl_top import Design, TopModule, compile_program

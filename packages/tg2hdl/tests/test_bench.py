@@ -19,7 +19,7 @@ from tg2hdl.bench import (
 )
 from tg2hdl.cli import cli
 from tg2hdl.cli.bench import bench_tables
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 
 pytestmark = pytest.mark.usefixtures("private_cache")
 

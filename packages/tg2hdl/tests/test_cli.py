@@ -11,9 +11,7 @@ from click.testing import CliRunner
 
 import tg2hdl
 from tg2hdl.cli import cli, main
-from tg2hdl_ir.plugins.descriptors import CommandDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import CommandDef, hookimpl, registry
 
 MODEL = """
 import numpy as np

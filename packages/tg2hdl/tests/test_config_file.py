@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tg2hdl.cli import cli
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 
 @pytest.fixture

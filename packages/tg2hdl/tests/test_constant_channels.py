@@ -10,7 +10,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl.accelerator import Accelerator
+from tg2hdl import Accelerator
 from tg2hdl.macs import count_macs
 from tg2hdl.report.facts import gather_facts
 from tg2hdl_backend.onnx_runtime import runtime_session

@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor, dtypes
 
 import tg2hdl
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import evaluate_program
 
 SOBEL = np.array([[1, 0, -1], [2, 0, -2], [1, 0, -1]], np.int32)
 LAPLACE = np.array([[0, 3, 0], [3, -12, 3], [0, 3, 0]], np.int32)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tg2hdl.cli import cli
 from tg2hdl.demo import load_demo, run_images, write_files
-from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
+from tg2hdl_ir import InputError, SimulationError, ToolMissingError
 
 pytest.importorskip("sklearn")
 pytest.importorskip("safetensors")

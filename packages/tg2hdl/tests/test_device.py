@@ -21,7 +21,7 @@ from tg2hdl.device_folder import write_device_folder
 from tg2hdl.serve import open_line
 from tg2hdl_host import Device, LinkError, RefusedError, UnfitInputError, WrongDesignError, protocol, selftest
 from tg2hdl_host.description import read_files
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_synth.boards import bitstream
 
 RNG = np.random.default_rng(5)

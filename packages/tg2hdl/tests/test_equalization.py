@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_quant.plugin import tg2hdl_quantizers
 from tg2hdl_quant.testing import check_quantizer
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from tinygrad import Tensor, Variable
 
 import tg2hdl
+from tg2hdl import search_widths
 from tg2hdl.cli import cli
 from tg2hdl.cli import explore as explore_command
 from tg2hdl.cli import inputs as input_files
@@ -42,9 +43,7 @@ from tg2hdl.quantized_onnx import _weights, write_quantized_onnx
 from tg2hdl.report.facts import read_facts
 from tg2hdl.serve import _Door, _link_of
 from tg2hdl.testbench import check_testbenches
-from tg2hdl.width_search import search_widths
-from tg2hdl_ir import DType, Tg2hdlError
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import DType, Tg2hdlError, registry
 from tg2hdl_quant.graph import QuantizeOptions
 from tg2hdl_quant.graph.values import IntegerValue
 

@@ -12,8 +12,8 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
-from tg2hdl_ir.errors import InputError
-from tg2hdl_synth.fits import design_fits
+from tg2hdl_ir import InputError
+from tg2hdl_synth import design_fits
 
 RNG = np.random.default_rng(0)
 W = Tensor(RNG.standard_normal((784, 1)).astype(np.float32))

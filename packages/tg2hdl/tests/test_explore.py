@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl.accelerator import Accelerator
+from tg2hdl import Accelerator
 from tg2hdl.cli import cli
 from tg2hdl.exploration.figures import Figures, PointChoice, PointPlanner
 from tg2hdl.exploration.search import Search
 from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
 from tg2hdl_backend import capture
-from tg2hdl_ir.errors import CapacityError, InputError
+from tg2hdl_ir import CapacityError, InputError
 from tg2hdl_synth import DesignTooLargeError, part_named
 from tg2hdl_top import CompileOptions, compile_program
 

@@ -15,7 +15,7 @@ import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.exploration.variants import samples_key
 from tg2hdl.exploration.widths import Judged, chosen_widths
-from tg2hdl_ir.errors import CapacityError, InputError
+from tg2hdl_ir import CapacityError, InputError
 
 rng = np.random.default_rng(0)
 W1 = rng.standard_normal((8, 6)).astype(np.float32)

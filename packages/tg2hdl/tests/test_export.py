@@ -17,8 +17,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.export import Export, export_name
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, registry
 from tg2hdl_sim.yosys import run_yosys
 
 W = np.random.default_rng(1).integers(-128, 128, (18, 5), dtype=np.int8)

@@ -14,7 +14,7 @@ from tg2hdl.device_folder import write_device_folder
 from tg2hdl.serve import open_line
 from tg2hdl_host import Device, MemoryImage, UnfitInputError, WrongDesignError
 from tg2hdl_host.description import read_files
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 RNG = np.random.default_rng(1)
 W = RNG.integers(-128, 128, (40, 70)).astype(np.int8)

@@ -7,9 +7,7 @@ from tg2hdl.cli.bench import bench
 from tg2hdl.cli.compile import compile_command
 from tg2hdl.cli.families import known_families, known_parts, part_for
 from tg2hdl.cli.synth import synth
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import FamilyDef, TargetDef
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import FamilyDef, InputError, TargetDef, registry
 
 
 def options(command):

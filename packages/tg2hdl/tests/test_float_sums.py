@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir import evaluate
 
 RNG = np.random.default_rng(5)
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import tg2hdl
-from tg2hdl.accelerator import Accelerator
+from tg2hdl import Accelerator
 from tg2hdl_backend.onnx_runtime import runtime_session
-from tg2hdl_ir.errors import PluginError
-from tg2hdl_lower.families import family_named
+from tg2hdl_ir import PluginError
+from tg2hdl_lower import family_named
 from tg2hdl_lower.memory.choose import with_ring
 from tg2hdl_top.sequencer.check import check_timeline
 

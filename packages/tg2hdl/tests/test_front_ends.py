@@ -13,11 +13,16 @@ import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.model_file import front_end_of, load_model_file
 from tg2hdl_backend import TensorSpec
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import FrontEndDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import Registry, registry
+from tg2hdl_ir import (
+    DType,
+    FrontEndDef,
+    InputError,
+    PluginError,
+    Registry,
+    ToolMissingError,
+    hookimpl,
+    registry,
+)
 
 X = np.array([1, -2], np.float32)
 

@@ -17,7 +17,7 @@ from tg2hdl.serve import open_line
 from tg2hdl_host import Device
 from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.description import read_files
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_top import Design
 from token_chain import POSITION, Chain
 

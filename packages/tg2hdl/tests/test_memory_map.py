@@ -12,7 +12,7 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
-from tg2hdl_ir.errors import CapacityError, InputError
+from tg2hdl_ir import CapacityError, InputError
 from tg2hdl_sim import SimulationModel, open_simulation
 
 RNG = np.random.default_rng(11)

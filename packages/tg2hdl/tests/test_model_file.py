@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tg2hdl.model_file import load_model_file, parse_input
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 GOOD = """
 import numpy as np

@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor, dtypes
 
 import tg2hdl
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 
 FLOAT_CELLS = 4
 """Products of a portable FP32 multiplier in a netlist: two limbs of each factor."""

@@ -14,7 +14,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl.hdl_files import design_text, verilog_text
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import registry
 from tg2hdl_lower.ops.unit_component import build_unit
 from tg2hdl_sim.yosys import run_yosys
 

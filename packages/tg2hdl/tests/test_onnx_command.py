@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.model_file import load_model_file
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 

@@ -10,7 +10,7 @@ import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl_backend import OnnxModel
 from tg2hdl_backend.onnx_runtime import runtime_session
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 RNG = np.random.default_rng(11)
 SIZE, FRAME = 6, 4

@@ -15,9 +15,7 @@ from click.testing import CliRunner
 from tg2hdl.cli import cli
 from tg2hdl.cli.output import check_file, check_folder
 from tg2hdl.doctor import examine
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, SimulatorDef, registry, resolve
 
 MODEL = "import numpy as np\ndef model(x): return x + 1\nexample_inputs = (np.zeros(4, np.int8),)\n"
 # Interactive or plain text by nature.

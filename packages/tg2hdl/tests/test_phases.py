@@ -7,7 +7,7 @@ import pytest
 from tinygrad import Tensor
 
 import tg2hdl
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import evaluate_program
 
 RNG = np.random.default_rng(3)
 

@@ -13,9 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from tg2hdl.cli import cli
-from tg2hdl_ir.plugins.descriptors import CommandDef
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import CommandDef, hookimpl, registry
 
 BAD = """
 from tg2hdl_ir import CommandDef, hookimpl

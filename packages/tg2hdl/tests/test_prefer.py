@@ -12,7 +12,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.exploration.goals import GOALS
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from tg2hdl_lower.decisions import PREFERENCES, SLOWER
 from tg2hdl_top import CompileOptions
 from tg2hdl_top.memory_blocks import memory_blocks

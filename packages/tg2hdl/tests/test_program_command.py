@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tg2hdl.cli import cli
-from tg2hdl_ir.plugins.descriptors import BoardDef
+from tg2hdl_ir import BoardDef
 
 FACTS = {"id": "0" * 16, "design": "m", "buffers": [], "board": "ulx3s-12f", "bitstream": "ulx3s-12f.bit"}
 

@@ -10,7 +10,7 @@ from tinygrad import Tensor, nn
 
 import tg2hdl
 from tg2hdl_backend.onnx_runtime import runtime_session
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError
 from tg2hdl_ir.tensors import evaluate_nodes
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.quantized_file import load_quantized, save_quantized
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir import UnsupportedError
 
 RNG = np.random.default_rng(8)
 FEATURES, HIDDEN, CLASSES, STEPS = 5, 6, 3, 120

@@ -26,9 +26,7 @@ from tg2hdl.report.utilization import events_of, kernel_events
 from tg2hdl.report.waveform import _sampled, recorded_waves
 from tg2hdl.results import labelled, labels_of
 from tg2hdl.trace import chrome_trace
-from tg2hdl_ir.errors import InputError, Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import ReportSection
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import InputError, ReportSection, Tg2hdlError, registry
 
 X = np.arange(16, dtype=np.int8).reshape(1, 16)
 MODEL = """

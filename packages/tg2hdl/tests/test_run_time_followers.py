@@ -9,8 +9,8 @@ import pytest
 from tinygrad import Tensor, Variable, dtypes
 
 import tg2hdl
-from tg2hdl.accelerator import Accelerator
-from tg2hdl_ir.errors import PluginError
+from tg2hdl import Accelerator
+from tg2hdl_ir import PluginError
 from tg2hdl_top.sequencer.check import check_timeline
 
 # The score of a position is larger than those before it, so that a sum that is read too early is seen.

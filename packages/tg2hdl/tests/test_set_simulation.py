@@ -10,7 +10,7 @@ import tg2hdl
 from tg2hdl import set_simulation
 from tg2hdl.cli import cli
 from tg2hdl.set_simulation import simulate_set
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_ir.workers import Workers
 
 MODEL = """

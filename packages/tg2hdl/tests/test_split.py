@@ -16,7 +16,7 @@ from tg2hdl.cli import cli
 from tg2hdl.splitting import system
 from tg2hdl.splitting.cut import ModelCut, choose_cuts, possible_cuts
 from tg2hdl_backend import capture
-from tg2hdl_ir.errors import InputError, SimulationError, UnsupportedError, ValidationError
+from tg2hdl_ir import InputError, SimulationError, UnsupportedError, ValidationError
 
 RNG = np.random.default_rng(0)
 

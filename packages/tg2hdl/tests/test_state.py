@@ -18,7 +18,7 @@ from tg2hdl.serve import open_line
 from tg2hdl_host import Device, RefusedError, UnfitInputError, protocol, selftest
 from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.description import read_files
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 from token_chain import POSITION, Chain
 
 RNG = np.random.default_rng(43)

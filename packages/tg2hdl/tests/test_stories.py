@@ -28,7 +28,7 @@ from tg2hdl.language import (
 from tg2hdl.language.decoder import DecodingStep
 from tg2hdl.language.teller import CALIBRATION, Teller
 from tg2hdl.language.testing import PIECES, write_checkpoint, write_tokenizer
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 CONTEXT = 40
 

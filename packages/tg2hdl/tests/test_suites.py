@@ -10,9 +10,7 @@ import pytest
 
 import tg2hdl
 from tg2hdl.testing import check_command, check_front_end, check_report_section
-from tg2hdl_ir.plugins.descriptors import CommandDef, FrontEndDef, ReportSection
-from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir import CommandDef, FrontEndDef, ReportSection, hookimpl, registry
 
 MODEL = "import numpy as np\ndef model(x): return x + 1\nexample_inputs = (np.zeros(4, np.int8),)\n"
 

@@ -8,7 +8,7 @@ import pytest
 
 import tg2hdl
 from tg2hdl.netlist_check import check_netlist
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir import SimulationError
 from tg2hdl_synth import SynthesisError
 
 pytestmark = pytest.mark.usefixtures("private_cache")

@@ -13,7 +13,7 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 MODEL = """
 import numpy as np

@@ -15,9 +15,9 @@ import tg2hdl
 from tg2hdl.bits import same_bits
 from tg2hdl.device_folder import write_device_folder
 from tg2hdl.packet_line import PacketLine
-from tg2hdl_backend.runner import Runner
+from tg2hdl_backend import Runner
+from tg2hdl_host import Device
 from tg2hdl_host.description import read_files
-from tg2hdl_host.device import Device
 from tg2hdl_ir import ToolMissingError
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_top import TopModule

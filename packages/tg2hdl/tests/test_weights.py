@@ -7,8 +7,7 @@ import pytest
 from tinygrad import Tensor, nn
 
 import tg2hdl
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir import InputError, evaluate_program
 from tg2hdl_lower.plan.operations import Operation, UnitOp
 
 RNG = np.random.default_rng(5)

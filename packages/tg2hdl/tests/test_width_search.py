@@ -12,7 +12,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.width_search import WidthSearch
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir import InputError
 
 RNG = np.random.default_rng(0)
 W1, W2 = (Tensor(RNG.normal(size=s).astype(np.float32)) for s in ((12, 8), (8, 3)))

@@ -3,11 +3,8 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir import Affine, AffineAnalysis, DType, IRConst, IRCounter, IROp, RangeAnalysis
 from tg2hdl_ir.analysis.constraints import Constraints
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IRCounter, IROp
 
 I32, BOOL = DType.INT32, DType.BOOL
 COUNTER = IRCounter(20, 0, 0)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tg2hdl_ir import IRBufLoad, parse_kernel
 from tg2hdl_ir.analysis.forwarding import forwarded_steps
-from tg2hdl_ir.nodes import IRBufLoad
-from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.forward_stores import forward_stores
 from tg2hdl_ir.pipeline import canonicalize, run_stage

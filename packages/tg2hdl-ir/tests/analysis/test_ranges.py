@@ -2,9 +2,7 @@
 
 import pytest
 
-from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRBufLoad, IRConst, IROp
+from tg2hdl_ir import DType, IRBufLoad, IRConst, IROp, RangeAnalysis
 
 ADDRESS = IRConst(0, DType.INT32)
 LIMITS = (-9, 5)

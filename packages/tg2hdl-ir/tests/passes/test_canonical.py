@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
+    AffineAnalysis,
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -23,13 +22,14 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     RegisterMeta,
+    evaluate,
+    parse_kernel,
+    verify,
 )
-from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.initial_registers import set_initial_registers
 from tg2hdl_ir.passes.split_loops import split_loops
 from tg2hdl_ir.pipeline import canonicalize, rewrites
 from tg2hdl_ir.testing.strategies import kernels
-from tg2hdl_ir.verifier import verify
 
 I32 = DType.INT32
 

@@ -7,12 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.parser import parse_kernel, parse_program
+from tg2hdl_ir import (
+    DType,
+    KernelCall,
+    ProgramBuffer,
+    ProgramIR,
+    evaluate_program,
+    format_program,
+    parse_kernel,
+    parse_program,
+)
 from tg2hdl_ir.passes.common_kernels import bind_values, with_common_kernels
-from tg2hdl_ir.printer import format_program
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 
 KERNEL = """kernel {name}
   b0 y: int32[4] output

@@ -7,12 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tg2hdl_ir import DType, KernelCall, ProgramBuffer, ProgramIR, evaluate_program, parse_kernel
 from tg2hdl_ir.analysis import needed_channels
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.constant_channels import drop_constant_channels
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 
 PIXELS = 6
 LIMIT = 100

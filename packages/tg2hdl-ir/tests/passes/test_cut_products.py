@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir import parse_kernel
-from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir import evaluate, parse_kernel
 from tg2hdl_ir.passes.cut_products import cut_products, product_cuts
 
 CHAIN = """\

@@ -8,9 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
+from tg2hdl_ir import (
+    BufferMeta,
+    DType,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    KernelIR,
+    LoopIR,
+    evaluate,
+)
 from tg2hdl_ir.passes.division import ConstantDivision, reciprocal_multiplier
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter

@@ -6,15 +6,13 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from tg2hdl_ir import evaluate, parse_kernel, verify
 from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.testing.samples import row_max
-from tg2hdl_ir.verifier import verify
 
 VALUES = (np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0)
 TERMS = 5

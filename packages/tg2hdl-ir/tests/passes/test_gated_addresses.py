@@ -5,12 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
+from tg2hdl_ir import (
+    AffineAnalysis,
+    BufferMeta,
+    DType,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    KernelIR,
+    LoopIR,
+    evaluate,
+    verify,
+)
 from tg2hdl_ir.passes.gated_addresses import simplify_gated_addresses
-from tg2hdl_ir.verifier import verify
 
 I32 = DType.INT32
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir import evaluate, parse_kernel, verify
-from tg2hdl_ir.errors import IRVerificationError
-from tg2hdl_ir.nodes import IRBufLoad
+from tg2hdl_ir import IRBufLoad, IRVerificationError, evaluate, parse_kernel, verify
 from tg2hdl_ir.passes.gated_indices import gate_indices
 from tg2hdl_ir.printer import describe
 

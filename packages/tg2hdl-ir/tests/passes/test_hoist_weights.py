@@ -7,14 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import IRVerificationError
-from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.nodes import IRCounter
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir import (
+    IRCounter,
+    IRVerificationError,
+    KernelCall,
+    ProgramBuffer,
+    ProgramIR,
+    evaluate_program,
+    parse_kernel,
+)
 from tg2hdl_ir.passes import hoist_weights as module
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.passes.weight_expressions import WeightExpression
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 
 KERNEL = parse_kernel(
     """kernel chosen

@@ -7,11 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tg2hdl_ir import parse_kernel
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import IROp
+from tg2hdl_ir import IROp, evaluate, operands, parse_kernel, values_below
 from tg2hdl_ir.passes.merge_branches import merge_branches
-from tg2hdl_ir.tree import operands, values_below
 
 ROTATION = (Path(__file__).parent / "ir" / "merge-branches.ir").read_text()
 # The square of a product: a product of products in both branches.

@@ -7,11 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import IROp
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir import IROp, evaluate, parse_kernel, verify
 from tg2hdl_ir.passes.pack_products import pack_products, packing_axes, packing_shift
-from tg2hdl_ir.verifier import verify
 
 INT4, INT8, UINT8 = (-8, 7), (-128, 127), (0, 255)
 

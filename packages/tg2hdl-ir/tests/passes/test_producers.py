@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tg2hdl_ir import parse_kernel
-from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir import evaluate, parse_kernel
 from tg2hdl_ir.passes.producers import producer_forms
 
 PADDED = (Path(__file__).parent / "ir" / "producers.ir").read_text()

@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tg2hdl_ir import KernelIR, PassDef, hookimpl, parse_kernel, passes, registry
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir import InputError, KernelIR, PassDef, evaluate, hookimpl, parse_kernel, passes, registry
 from tg2hdl_ir.opt import PARAMETERS, rewrite_text, rewritten_forms
 from tg2hdl_ir.pipeline import all_rewrites
 from tg2hdl_ir.testing.rewrites import check_rewrite_of_programs

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir import InputError, UnsupportedError, parse_kernel
 from tg2hdl_ir.opt import rewrite_text
-from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.rows import with_rows, with_stored_order
 from tg2hdl_ir.testing.samples import elementwise
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir import parse_kernel, verify
+from tg2hdl_ir import DType, evaluate, parse_kernel, verify
 from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.registers import forward_registers

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import IRVariable
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir import IRVariable, evaluate, parse_kernel, verify
 from tg2hdl_ir.passes.slice_axis import slice_axis, sliceable_axes
-from tg2hdl_ir.verifier import verify
 
 PRODUCT = """kernel product
   b0 y: int32[12] output

@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tg2hdl_ir import parse_kernel
+from tg2hdl_ir import evaluate, parse_kernel, verify
 from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.sum_turns import sum_in_turns, sum_steps, summed_at_the_end
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.pipeline import canonicalize, run_stage
-from tg2hdl_ir.verifier import verify
 
 NORM = (Path(__file__).parent / "ir" / "sum-in-turns.ir").read_text()
 ROWS = 3

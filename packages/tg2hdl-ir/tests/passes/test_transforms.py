@@ -7,12 +7,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    DType,
+    InputError,
     IRBufLoad,
     IRBufStore,
     IRConst,
@@ -23,8 +21,11 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     RegisterMeta,
+    evaluate,
+    parse_kernel,
+    verify,
 )
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
@@ -36,7 +37,6 @@ from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.testing.strategies import kernels
-from tg2hdl_ir.verifier import verify
 
 COMMON = settings(
     max_examples=40,

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir import Affine
 from tg2hdl_ir.testing.samples import padded_convolution
 from tg2hdl_ir.testing.strategies import arrays
 from tg2hdl_lower import Layout, plan_kernel

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from tg2hdl_ir import evaluate, parse_kernel
 from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.pipeline import canonicalize

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.parser import parse_kernel
-from tg2hdl_lower import KernelCore, Layout
-from tg2hdl_lower.options import LowerOptions
+from tg2hdl_ir import parse_kernel
+from tg2hdl_lower import KernelCore, Layout, LowerOptions
 from tg2hdl_lower.planning import Planning
 
 KERNEL = """

@@ -6,10 +6,8 @@ import warnings
 from amaranth.hdl import Fragment, UnusedElaboratable
 from amaranth.lib.wiring import Flow
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRCounter, IROp, KernelIR, LoopIR
-from tg2hdl_lower import KernelCore, LowerOptions, plan_kernel
-from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_ir import BufferMeta, DType, IRBufLoad, IRBufStore, IRCounter, IROp, KernelIR, LoopIR
+from tg2hdl_lower import KernelCore, Layout, LowerOptions, plan_kernel
 
 I32, I8 = DType.INT32, DType.INT8
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
+from tg2hdl_lower import Layout, MemoryPlan, kind_named
 from tg2hdl_lower.families import GENERIC
-from tg2hdl_lower.memory.kind import choose_kind, kind_named
-from tg2hdl_lower.memory.layout import Layout
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.memory.kind import choose_kind
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 
 __all__ = ["rom"]

@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tg2hdl_ir import DType
 from tg2hdl_ir.analysis.axes import analyze_axes
-from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.testing.samples import matmul, padded_convolution
 from tg2hdl_ir.testing.strategies import kernels

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tg2hdl_lower import kind_named
 from tg2hdl_lower.families import GENERIC
-from tg2hdl_lower.memory.kind import ArrayStyle, choose_kind, kind_named
+from tg2hdl_lower.memory.kind import ArrayStyle, choose_kind
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 
 SHARED = MemoryRole()

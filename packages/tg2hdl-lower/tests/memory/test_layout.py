@@ -7,10 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tg2hdl_ir.analysis.affine import Affine
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRCounter
-from tg2hdl_lower.memory.layout import Layout, joined_lanes
+from tg2hdl_ir import Affine, DType, IRCounter
+from tg2hdl_lower import Layout
+from tg2hdl_lower.memory.layout import joined_lanes
 
 LAYOUTS = [
     Layout.linear(7),

@@ -7,17 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
-    BufferMeta,
-    IRBufLoad,
-    IRBufStore,
-    IRConst,
-    IRCounter,
-    IROp,
-    KernelIR,
-    LoopIR,
-)
+from tg2hdl_ir import BufferMeta, DType, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
 from tg2hdl_ir.ops import BUILTIN_OPS, result_types
 from tg2hdl_lower import plan_kernel
 from tg2hdl_lower.ops.arithmetic import signed_digits

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tg2hdl_ir.testing.samples import matmul
-from tg2hdl_lower import LowerOptions, plan_kernel
-from tg2hdl_lower.planning import PreparedKernel
+from tg2hdl_lower import LowerOptions, PreparedKernel, plan_kernel
 
 
 @pytest.mark.parametrize("options", [LowerOptions(), LowerOptions(multipliers=2, float_order="relaxed")])

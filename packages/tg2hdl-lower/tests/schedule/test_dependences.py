@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir import parse_kernel
 from tg2hdl_lower import plan_kernel
 
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from tg2hdl_ir.parser import parse_kernel
+from tg2hdl_ir import parse_kernel
 from tg2hdl_lower import LowerOptions, plan_kernel
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.operations import Product

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
+    DType,
     IRBufLoad,
     IRBufStore,
     IRConst,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.nodes import (
+from tg2hdl_ir import (
     BufferMeta,
     IRBufLoad,
     IRBufStore,
@@ -16,10 +16,11 @@ from tg2hdl_ir.nodes import (
     IRCounter,
     IROp,
     IRValue,
+    KernelCall,
     KernelIR,
     LoopIR,
+    ProgramIR,
 )
-from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import Design, TopModule
 from tg2hdl_top.testing import I8, I32, buffer, gemv
 

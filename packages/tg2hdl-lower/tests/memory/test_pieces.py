@@ -10,14 +10,12 @@ from amaranth import Module, Signal
 from amaranth.sim import Simulator
 
 from random_roms import rom
-from tg2hdl_ir.dtype import DType
+from tg2hdl_ir import DType
+from tg2hdl_lower import Layout, MemoryPlan, kind_named
 from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.memory.block import BlockRam
 from tg2hdl_lower.memory.blocks import Piece, block_rams, pieces_of
-from tg2hdl_lower.memory.kind import kind_named
-from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.lut import luts_of_rom
-from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 
 FIGURES = GENERIC.memory

@@ -5,6 +5,7 @@ A face of which a version was released is recorded only after its changelog has 
 
 import json
 import re
+import runpy
 from importlib import import_module
 from pathlib import Path
 
@@ -60,6 +61,17 @@ def record() -> None:
             f"begin another version of {', '.join(released)} first: python release.py bump PACKAGE minor"
         )
     RECORD.write_text(json.dumps(faces(), indent=1) + "\n")
+
+
+@pytest.mark.parametrize(
+    "package", ["ir", "lower", "top", "backend", "sim", "synth", "quant", "tflite", "host"]
+)
+def test_a_package_runs_as_a_program(package, capsys):
+    pytest.importorskip(f"tg2hdl_{package}", reason="a package of its own")
+    runpy.run_module(f"tg2hdl_{package}", run_name="__main__")
+    first, names = capsys.readouterr().out.splitlines()[:2]
+    assert first.startswith(f"tg2hdl-{package} ")
+    assert names.startswith("Public names: ")
 
 
 if __name__ == "__main__":

@@ -427,6 +427,12 @@ def test_a_person_uses_the_page(accelerator, result, tmp_path, width):
     assert seen["printed"] == "light"
 
 
+def test_a_slider_without_designs_says_so(accelerator):
+    sweep = {"part": "ecp5-45k", "seconds": 2.0, "now": 4, "points": []}
+    context = ReportContext(accelerator, {"sweep": sweep})
+    assert "No design could be planned in 2 seconds" in multipliers.render(context)
+
+
 def test_labels_of_an_output():
     assert labels_of(SimpleNamespace(labels={"y": ["a", "b"]}), "y") == ("a", "b")
     assert labels_of(SimpleNamespace(labels=["a", "b"]), "y") == labels_of(SimpleNamespace(), "y") == ()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import platform
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 
-__all__ = ["compiler_key", "compiler_versions", "installation"]
+__all__ = ["compiler_key", "compiler_versions", "installation", "print_package"]
 
 _LIBRARIES = ("numpy", "amaranth", "tinygrad")
 _TOOLS = "yowasp-"
@@ -47,3 +48,18 @@ def installation() -> dict[str, str]:
         if name in _LIBRARIES or name.startswith(_TOOLS):
             found[name] = distribution.version
     return dict(sorted(found.items()))
+
+
+def print_package(package: str) -> None:
+    """Print what ``python -m`` of a package without a command of its own shows: version, purpose, public names.
+
+    Parameters
+    ----------
+    package : str
+        Import name, such as ``tg2hdl_sim``.
+    """
+    about = metadata.metadata(package.replace("_", "-"))
+    print(f"{about['Name']} {about['Version']}: {about['Summary']}")
+    names = [name for name in import_module(package).__all__ if not name.startswith("_")]
+    print(fill(f"Public names: {', '.join(names)}", 79, subsequent_indent="  "))
+    print("Commands: python -m tg2hdl --help, with the package tg2hdl")

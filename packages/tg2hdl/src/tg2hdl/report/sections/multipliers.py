@@ -12,10 +12,15 @@ __all__ = ["render"]
 
 
 def render(context: ReportContext) -> str:
-    """A slider over the designs that were planned beforehand; nothing where none was."""
+    """A slider over the designs that were planned beforehand; nothing where none was asked for."""
     sweep = context.facts.get("sweep")
-    if not sweep or not sweep["points"]:
+    if not sweep:
         return ""
+    if not sweep["points"]:
+        text = (
+            "<p>No design could be planned in {:.0f} seconds; <code>--sweep</code> takes a larger number.</p>"
+        )
+        return Markup(text).format(sweep["seconds"])
     points = sweep["points"]
     dots = [
         Dot(p["multipliers"], p["cycles"], f"{p['multipliers']} multipliers: {p['cycles']:,} cycles")

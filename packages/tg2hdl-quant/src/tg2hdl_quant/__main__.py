@@ -1,0 +1,6 @@
+"""``python -m tg2hdl_quant``: version, purpose and public names."""
+
+from tg2hdl_ir.installation import print_package
+
+if __name__ == "__main__":
+    print_package("tg2hdl_quant")

@@ -7,11 +7,12 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.testing.samples import elementwise, matmul
-from tg2hdl_lower import CompiledKernel, plan_kernel
+from tg2hdl_lower import CompiledKernel, HostShape, family_named, plan_kernel
 from tg2hdl_synth import estimate_design, part_named, synthesize
-from tg2hdl_synth.estimate import convert
+from tg2hdl_synth.estimate import convert, port_blocks
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
+from tg2hdl_top.ports import PortPlan, build_port
 
 
 class Parts(wiring.Component):
@@ -65,3 +66,16 @@ def test_estimate_is_near_the_netlist(kernel):
 def test_no_estimate_without_a_plan_or_for_another_family():
     assert estimate_design(Parts(), part_named("ecp5-45k")) is None
     assert estimate_design(CompiledKernel(plan_kernel(matmul(2, 4, 2))), part_named("ice40-hx8k")) is None
+
+
+@pytest.mark.parametrize(("kind", "blocks"), [("uart", 2), ("spi", 3), ("udp", 4)])
+def test_block_rams_of_a_host_port(kind, blocks):
+    serves = HostShape(True, 1, (), (), (0,), program="net", identity="1", cycles=9)
+    modules = read_rtlil(convert(build_port(PortPlan(kind, serves)), "top.port0"))
+    assert port_blocks(modules, family_named("ecp5")) == blocks
+    assert (
+        port_blocks(
+            {name.replace("port0", "kernel0"): m for name, m in modules.items()}, family_named("ecp5")
+        )
+        == 0
+    )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir import InputError, TargetDef
+from tg2hdl_ir import FamilyDef, InputError, TargetDef
 from tg2hdl_lower import family_named
+from tg2hdl_lower.memory.blocks import block_rams
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.parts import part_named
+from tg2hdl_synth.rtlil import Module, read_rtlil
 from tg2hdl_top.memory_blocks import memory_blocks
 
-__all__ = ["convert", "estimate_design"]
+__all__ = ["convert", "estimate_design", "port_blocks"]
 
 
 def estimate_design(
@@ -46,8 +50,29 @@ def estimate_design(
     if estimate is None or design is None:
         return estimate
     # Which lanes are written one by one is in the plan, not in the words of RTLIL.
-    blocks = memory_blocks(design, family_named(part.family), packed=pack_registers)
-    return replace(estimate, bram=sum(blocks.values()))
+    family = family_named(part.family)
+    blocks = sum(memory_blocks(design, family, packed=pack_registers).values())
+    return replace(estimate, bram=blocks + port_blocks(read_rtlil(text), family))
+
+
+def port_blocks(modules: Mapping[str, Module], family: FamilyDef) -> int:
+    """Block RAMs of the host ports of a design: descriptions and packets.
+
+    Parameters
+    ----------
+    modules : mapping of str to Module
+        RTLIL of a `TopModule`.
+    family : FamilyDef
+    """
+    figures, found = family.memory, 0
+    for name, module in modules.items():
+        if not re.match(r"\w+\.port\d+(\.|$)", name):
+            continue
+        for memory in module.memories.values():
+            large = memory.width * memory.depth > figures.lut_bits and memory.depth > figures.lut_words
+            if large or memory.attributes.get("ram_style") == "block":
+                found += block_rams(memory.width, memory.depth, 1, figures)
+    return found
 
 
 def convert(top: Any, name: str = "top") -> str:

@@ -118,7 +118,9 @@ def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> F
     top = TopModule(design)
     estimate = estimate_design(top, chosen, convert(top), pack_registers=pack_registers)
     assert estimate is not None, "a compiled program has plans, and the family knows its errors"
-    needs |= {"lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp}
+    if estimate.bram > needs["bram"]:
+        lines[0] += f", and {estimate.bram - needs['bram']} of host ports"
+    needs |= {"bram": estimate.bram, "lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp}
     has |= {"lut": chosen.lut, "ff": chosen.ff, "dsp": chosen.dsp}
     lines += [
         f"multipliers: {estimate.dsp} of {chosen.dsp}",
@@ -127,7 +129,9 @@ def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> F
         f"clock: {estimate.fmax:.0f} MHz (median error {errors['fmax']:.0%})",
     ]
     hint = ""
-    if estimate.comb > chosen.lut or estimate.ff > chosen.ff:
+    if estimate.bram > chosen.bram:
+        hint = _hint_for_memory(design, chosen, estimate.bram)
+    elif estimate.comb > chosen.lut or estimate.ff > chosen.ff:
         hint = "compile with fewer multipliers: lanes take most of the LUTs and flip-flops"
     return Fit(part, needs, has, estimate.fmax, tuple(lines), hint)
 

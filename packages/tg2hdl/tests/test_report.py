@@ -123,6 +123,8 @@ def test_kernels_have_pages_with_decisions_datapath_and_waveform(accelerator, re
     assert 'class="datapath"' in first
     assert 'class="wave"' in first
     assert "waits for <code>temp0</code>" in second
+    label = gather_facts(accelerator)["kernels"][0]["label"]
+    assert f'data-opens="k0">{label}</a>' in second
     waves = recorded_waves(accelerator, (X,))
     values = {trace.name: trace.values for trace in waves[0]}
     assert values["i1"][:6] == ("0", "0", "1", "2", "3", "0"), "four words of x, from the cycle after start"

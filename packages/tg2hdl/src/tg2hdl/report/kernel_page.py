@@ -45,14 +45,17 @@ def kernel_pages(
     """
     design, kernels = accelerator.design, facts["kernels"]
     explained = _by_call(explain_design(accelerator.captured, design, variants=False).kernels)
-    used = resources(accelerator)
+    labels = [k["label"] for k in kernels]
+    used: list[list[Resource]] = [[] for _ in kernels]
+    for r in resources(accelerator):
+        for n in {number for number, _ in r.events}:
+            used[n].append(Resource(r.name, r.kind, r.capacity, [e for e in r.events if e[0] == n]))
     template = environment().get_template("kernel.html.j2")
     longest = sorted(range(len(kernels)), key=lambda n: -kernels[n]["cycles"])[:DRAWN]
     memories = {m["name"]: m for m in facts["memories"]}
     pages = []
     for n, (k, plan) in enumerate(zip(kernels, design.kernels, strict=True)):
-        own = [Resource(r.name, r.kind, r.capacity, [e for e in r.events if e[0] == n]) for r in used]
-        rows = heat(accelerator, [r for r in own if r.events], bins=80, window=(k["start"], k["end"]))
+        rows = heat(accelerator, used[n], bins=80, window=(k["start"], k["end"]))
         shown = [
             {"name": _KINDS[r["kind"]].format(r["name"]), "note": _note(r), "used": r["used"]} for r in rows
         ]
@@ -63,6 +66,7 @@ def kernel_pages(
             template.render(
                 k=k,
                 number=n,
+                labels=labels,
                 explained=explained[n],
                 loops=_loops(plan),
                 heat=heat_map(f"heat-{n}", shown, (k["start"], k["end"]), caption),

@@ -268,7 +268,7 @@ def test_a_data_file_that_is_not_numpy(folder):
     result = call("simulate", "model.py", "--data", "x.npy", cwd=folder)
     assert result.returncode == 1
     assert result.stderr.startswith("bad input: x.npy is not a numpy file: ")
-    assert result.stderr.endswith("\n  hint: give a file that numpy.save wrote\n")
+    assert result.stderr.endswith("\n  hint: write it again with numpy\n")
 
 
 def test_wrong_usage_exits_2():

@@ -279,4 +279,4 @@ def read_file(path: str) -> dict[str, np.ndarray] | tuple[np.ndarray, ...]:
         found = read_numpy(path)
         return found if isinstance(found, dict) else (found,)
     except UnfitInputError as error:
-        raise InputError(error.message, hint="give a file that numpy.save wrote") from None
+        raise InputError(error.message, hint=error.hint) from None

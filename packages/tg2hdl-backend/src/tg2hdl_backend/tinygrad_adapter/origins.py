@@ -114,7 +114,7 @@ class Origins:
                 names.append(makers[min(seen[key], len(makers) - 1)])
             elif key is None and loops[number] is not None:
                 # Several reductions in one kernel.
-                own = [k for k, m in left.items() if k[1] <= memories[number] and m[0].depth > before][::-1]
+                own = [k for k in reversed(left) if k[1] and k[1] <= memories[number]]
                 names += [maker for k in own for maker in left.pop(k)]
             seen[key] += 1
             depth = max((maker.depth for maker in names), default=before + (loops[number] is not None))

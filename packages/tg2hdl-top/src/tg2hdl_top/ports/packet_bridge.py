@@ -107,7 +107,7 @@ class PacketBridge(wiring.Component):
         outside, addressed, starts = Signal(), Signal(), Signal()
         is_read, is_run, paused = Signal(), Signal(), Signal()
         bad = code != 0
-        pending, counts, stalled = self._counters(m, registers, receiver.dropped)
+        pending, counts, stalled, last = self._counters(m, registers, receiver.dropped)
         here = receiver.available
 
         def take() -> None:
@@ -253,16 +253,20 @@ class PacketBridge(wiring.Component):
                 m.d.comb += registers.add.eq(1)
                 m.d.sync += index.eq(index + 1)
                 m.next = "COUNT"
-                with m.If(index == 3):
+                with m.If(last):
+                    m.d.sync += index.eq(0)
                     m.next = "HEADER"
                     with m.If(paused):
                         m.next = "DECODE"
         return m
 
-    def _counters(self, m: Module, registers: ByteRegisters, dropped: Value) -> tuple[Signal, Signal, Signal]:
-        """Signals: whether a counter has to be added to, that this begins, and that an access waits."""
+    def _counters(
+        self, m: Module, registers: ByteRegisters, dropped: Value
+    ) -> tuple[Signal, Signal, Signal, Signal]:
+        """Signals: whether a counter has to be added to, that this begins, that an access waits, and the last byte."""
         started, drops, stalls = Signal(), Signal(8), Signal(4)
-        pending, counts, stalled = Signal(), Signal(), Signal()
+        pending, counts, stalled, last = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += last.eq((registers.index == 3) | ~registers.carry)
         waiting = dict(zip(COUNTERS, (started, drops, stalls), strict=True))
         m.d.comb += pending.eq(Cat(waiting.values()).any())
         with m.If(registers.state.starting):
@@ -277,6 +281,6 @@ class PacketBridge(wiring.Component):
                     m.d.sync += [registers.counter.eq(n), registers.amount.eq(amount), amount.eq(now)]
         with m.If(registers.add):
             m.d.sync += registers.amount.eq(registers.carry)
-            with m.If(registers.index == 3):
+            with m.If(last):
                 m.d.sync += registers.counter.eq(0)
-        return pending, counts, stalled
+        return pending, counts, stalled, last

@@ -846,6 +846,12 @@ CASES = {
         "  at: the decoder\n"
         "  hint: calibrate it on other texts",
     ),
+    "shift of a language model": (
+        lambda: integers._shift(3.0),
+        "unsupported: codes worth 3 of what the decoder's tables distinguish\n"
+        "  at: the decoder\n"
+        "  hint: calibrate it on other texts",
+    ),
     "memories of a LiteX module": (
         lambda: litex.files(SimpleNamespace(name="net", registers={}, memory_files=("memory_w.hex",))),
         "bad input: a LiteX module has the contents of memories in its Verilog\n"

@@ -76,7 +76,7 @@ class DecodingStep:
         x = _codes(x.cast(dtypes.int32) + _product(mixed, w.out, w.layer.out_scale, w.out_factor))
         y = _codes(_product(self._norm(x), w.gate, w.layer.gate_scale, w.gate_factor))
         gate, up = y[:, : shape.hidden].cast(dtypes.int32), y[:, shape.hidden :].cast(dtypes.int32)
-        index = ((gate * int(w.layer.index.factor) + _half(w.layer.index.shift)) >> w.layer.index.shift) + 512
+        index = _rounded(gate, w.layer.index_shift) + 512
         opened = _rounded(gate * self.logistic[index.clip(0, 1023)].cast(dtypes.int32), 15)
         hidden = _codes(_rounded(opened * up, w.layer.hidden_shift))
         return _codes(x.cast(dtypes.int32) + _product(hidden, w.down, w.layer.down_scale, w.down_factor))
@@ -96,9 +96,7 @@ class DecodingStep:
         seen = where <= Tensor(position)
         least = -shape.head * TOP * (2 ** (n.cache_bits - 1) - 1)
         scores = seen.where(scores, least)
-        e = layer.exponent
-        distance = ((scores.max((0, 1), keepdim=True) - scores) >> e.drop).minimum(TOP)
-        exponent = _rounded(distance * int(e.factor), e.shift)
+        exponent = _rounded(scores.max((0, 1), keepdim=True) - scores, layer.exponent_shift)
         weights = self.exponentials[exponent & 255].cast(dtypes.int32) >> (exponent >> 8).minimum(15)
         weights = seen.where(weights, 0).cast(dtypes.int16).contiguous().cast(dtypes.int32)
         total = weights.sum((0, 1)) + 1

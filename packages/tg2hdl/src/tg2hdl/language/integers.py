@@ -8,7 +8,7 @@ product and a shift, so that independent implementations agree in every bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ from tg2hdl_ir import UnsupportedError
 __all__ = ["TOP", "IntegerDecoder", "IntegerLayer", "Rescaling", "quantized"]
 
 Integers = npt.NDArray[np.int16]
+_Sum = tuple[int, npt.NDArray[np.float64]]
+"""Largest magnitude of integer sums, and what each is worth in the codes that they become."""
 
 TOP = 32767
 """Largest magnitude of 16-bit codes."""
@@ -28,6 +30,9 @@ MARGIN = 1.1
 """Room above the peaks of the calibration; none for keys and values, where a bit is worth more than a few that clip."""
 
 EPSILON = 1e-5
+
+LOST = 3
+"""Most bits that a layer loses so that it has the shifts of the others."""
 
 LOGIT_SHIFT = 4
 """Bits that logits lose, so that they are no wider than the scores of the attention."""
@@ -52,10 +57,10 @@ class IntegerLayer:
         Codes of the matrices; queries, keys and values are in one, gate and values of the hidden layer too.
     qkv_scale, out_scale, gate_scale, down_scale : Rescaling
         Of their sums, with a factor per output.
-    exponent : Rescaling
-        From distances of scores, at most `TOP` after the drop, to exponents of 1/2 in 1/256.
-    index : Rescaling
-        From codes of the gate to the table of the logistic function.
+    exponent_shift : int
+        Bits that distances of scores lose to be exponents of 1/2 in 1/256.
+    index_shift : int
+        Bits that codes of the gate lose to be indices of the table of the logistic function.
     hidden_shift : int
         Bits that the product of gate and value loses.
     """
@@ -68,8 +73,8 @@ class IntegerLayer:
     out_scale: Rescaling
     gate_scale: Rescaling
     down_scale: Rescaling
-    exponent: Rescaling
-    index: Rescaling
+    exponent_shift: int
+    index_shift: int
     hidden_shift: int
 
 
@@ -156,22 +161,31 @@ def quantized(
     w, peak = model.weights, {name: max(value, 1e-6) for name, value in peaks.items()}
     peak = {name: value if name[0] in "kv" else MARGIN * value for name, value in peak.items()}
     stream, normed = peak["x"] / TOP, math.sqrt(model.dim) / (TOP + 1)
-    layers = []
-    for n in range(model.layers):
-        q, k, v, g, u = (peak[f"{name}.{n}"] / TOP for name in "qkvgu")
+    unit = 2.0 ** (24 - cache_bits) * math.log2(math.e) / math.sqrt(model.head)
+    parts = [{name: peak[f"{name}.{n}"] / TOP for name in "qkvguf"} for n in range(model.layers)]
+    # Scales of queries and gates make exponents and indices of tables shifts, most of them equal in all layers.
+    exponent_shifts = _common([_shift(p["q"] * p["k"] * unit) for p in parts], min)
+    index_shifts = _common([_shift(p["g"] * 64) for p in parts], min)
+    for p, exponent, index in zip(parts, exponent_shifts, index_shifts, strict=True):
+        p["q"], p["g"] = 2.0**-exponent / (p["k"] * unit), 2.0**-index / 64
+    hidden_shifts = _common([max(0, -_floor_log2(p["g"] * p["u"] / p["f"])) for p in parts], max)
+    codes: list[tuple[Integers, Integers, Integers, Integers]] = []
+    sums: list[tuple[_Sum, _Sum, _Sum, _Sum]] = []
+    for n, p in enumerate(parts):
         heads = np.concatenate([w["wq"][n], w["wk"][n], w["wv"][n]]) * w["rms1"][n]
         hidden = np.concatenate([w["w1"][n], w["w3"][n]]) * w["rms2"][n]
-        shift = max(0, math.ceil(math.log2(peak[f"f.{n}"] / TOP / (g * u))))
         widths = [len(w[name][n]) for name in ("wq", "wk", "wv")]
-        qkv, qkv_scale = _matrix(heads, bits, normed / np.repeat([q, k, v], widths))
-        out, out_scale = _matrix(w["wo"][n], bits, np.array(v / stream))
-        gate, gate_scale = _matrix(hidden, bits, normed / np.repeat([g, u], model.hidden))
-        down, down_scale = _matrix(w["w2"][n], bits, np.array(g * u * 2.0**shift / stream))
-        score = q * k * 2.0 ** (16 - cache_bits) / math.sqrt(model.head) * math.log2(math.e)
-        exponent = _rescaling(math.ceil(16 / score), np.array(score * 256), 15)
-        index = _rescaling(TOP, np.array(g * 64), 15)
-        matrices, scales = (qkv, out, gate, down), (qkv_scale, out_scale, gate_scale, down_scale)
-        layers.append(IntegerLayer(*matrices, *scales, exponent, index, shift))
+        qkv, qkv_sum = _matrix(heads, bits, normed / np.repeat([p["q"], p["k"], p["v"]], widths))
+        out, out_sum = _matrix(w["wo"][n], bits, np.array(p["v"] / stream))
+        gate, gate_sum = _matrix(hidden, bits, normed / np.repeat([p["g"], p["u"]], model.hidden))
+        hidden_scale = p["g"] * p["u"] * 2.0 ** hidden_shifts[n]
+        down, down_sum = _matrix(w["w2"][n], bits, np.array(hidden_scale / stream))
+        codes.append((qkv, out, gate, down))
+        sums.append((qkv_sum, out_sum, gate_sum, down_sum))
+    qkvs, outs, gates, downs = (_rescalings(each) for each in zip(*sums, strict=True))
+    scales = zip(qkvs, outs, gates, downs, strict=True)
+    shifts = zip(exponent_shifts, index_shifts, hidden_shifts, strict=True)
+    layers = [IntegerLayer(*c, *s, *t) for c, s, t in zip(codes, scales, shifts, strict=True)]
     embedding, rows = _codes(w["emb"], bits)
     bound = int(np.abs(embedding.astype(np.int64)).sum(1).max()) * TOP
     drop = max(0, bound.bit_length() - 17)
@@ -224,11 +238,11 @@ def _check(model: Checkpoint, context: int, bits: int, cache_bits: int) -> None:
 
 def _matrix(
     weights: npt.NDArray[np.floating], bits: int, factor: npt.NDArray[np.float64]
-) -> tuple[Integers, Rescaling]:
-    """Codes of ``(outputs, inputs)``, transposed, and the rescaling of their sums."""
+) -> tuple[Integers, _Sum]:
+    """Codes of ``(outputs, inputs)``, transposed, and their sums."""
     codes, rows = _codes(weights, bits)
     bound = int(np.abs(codes.astype(np.int64)).sum(1).max()) * TOP
-    return np.ascontiguousarray(codes.T), _rescaling(bound, rows * factor)
+    return np.ascontiguousarray(codes.T), (bound, rows * factor)
 
 
 def _codes(weights: npt.NDArray[np.floating], bits: int) -> tuple[Integers, npt.NDArray[np.float64]]:
@@ -237,19 +251,53 @@ def _codes(weights: npt.NDArray[np.floating], bits: int) -> tuple[Integers, npt.
     return np.clip(np.rint(weights / scale[:, None]), -top, top).astype(np.int16), scale
 
 
-def _rescaling(bound: int, factor: npt.NDArray[np.float64], keeps: int = 17) -> Rescaling:
-    """The rescaling of sums of at most `bound` that keeps so many of their bits."""
-    drop = max(0, int(bound).bit_length() - keeps)
-    largest = float(np.abs(factor).max()) * 2.0**drop
-    most = 2 ** min(15, 30 - min(keeps, int(bound).bit_length())) - 1
-    shift = math.floor(math.log2(most / largest))
-    if not 1 <= shift <= 30:
+def _rescaling(bound: int, factor: npt.NDArray[np.float64]) -> Rescaling:
+    return _rescalings([(bound, factor)])[0]
+
+
+def _rescalings(sums: Sequence[_Sum]) -> list[Rescaling]:
+    """The rescalings of the same sums of each layer, which keep 17 of their bits, or fewer where layers differ.
+
+    Layers with equal drops and shifts differ in tables only, and share hardware.
+    """
+    drops = _common([max(0, bound.bit_length() - 17) for bound, _ in sums], max)
+    shifts = []
+    for drop, (bound, factor) in zip(drops, sums, strict=True):
+        largest = float(np.abs(factor).max()) * 2.0**drop
+        most = 2 ** min(15, 30 - (bound >> drop).bit_length()) - 1
+        shifts.append(_floor_log2(most / largest))
+        if not 1 <= shifts[-1] <= 30:
+            raise UnsupportedError(
+                f"a rescaling by {largest:.3g}, which needs more bits than the decoder has",
+                where="the decoder",
+                hint="calibrate it on other texts",
+            )
+    return [
+        Rescaling(drop, _table(factor * 2.0 ** (drop + shift)), shift)
+        for drop, shift, (_, factor) in zip(drops, _common(shifts, min), sums, strict=True)
+    ]
+
+
+def _shift(value: float) -> int:
+    """Bits that codes worth so much lose to be whole, at most 30."""
+    shift = _floor_log2(1 / value)
+    if shift < 0:
         raise UnsupportedError(
-            f"a rescaling by {largest:.3g}, which needs more bits than the decoder has",
+            f"codes worth {value:.3g} of what the decoder's tables distinguish",
             where="the decoder",
             hint="calibrate it on other texts",
         )
-    return Rescaling(drop, _table(factor * 2.0 ** (drop + shift)), shift)
+    return min(30, shift)
+
+
+def _floor_log2(value: float) -> int:
+    return math.floor(math.log2(value))
+
+
+def _common(bits: Sequence[int], choose: Callable[[Sequence[int]], int]) -> list[int]:
+    """One number of bits for all layers but those which would lose more than `LOST` of them."""
+    common = choose(bits)
+    return [common if abs(each - common) <= LOST else each for each in bits]
 
 
 def _table(values: npt.NDArray[np.float64]) -> Integers:

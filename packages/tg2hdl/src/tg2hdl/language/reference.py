@@ -111,9 +111,7 @@ class IntegerModel:
         scores = np.einsum("qhd,khd->hqk", q, k)
         causal = np.tri(count, dtype=bool)
         largest = np.where(causal, scores, -(2**40)).max(-1, keepdims=True)
-        e = layer.exponent
-        distance = np.minimum((largest - scores) >> e.drop, TOP)
-        exponent = _rounded(distance * int(e.factor), e.shift)
+        exponent = _rounded(largest - scores, layer.exponent_shift)
         weights = _wide(m.exponentials)[exponent & 255] >> np.minimum(exponent >> 8, 15)
         weights = np.where(causal, weights, 0)
         total = weights.sum(-1) + 1
@@ -126,7 +124,7 @@ class IntegerModel:
         mixed = _clipped(_rounded(sums * factor[..., None], 14)).transpose(1, 0, 2).reshape(count, -1)
         x = _clipped(x + _rescaled(mixed @ _wide(layer.out), layer.out_scale))
         g, u = np.split(_clipped(_rescaled(self._norm(x) @ _wide(layer.gate), layer.gate_scale)), 2, 1)
-        index = np.clip(_rescaled(g, layer.index), -512, 511) + 512
+        index = np.clip(_rounded(g, layer.index_shift), -512, 511) + 512
         f = _clipped(_rounded(_rounded(g * _wide(m.logistic)[index], 15) * u, layer.hidden_shift))
         return _clipped(x + _rescaled(f @ _wide(layer.down), layer.down_scale))
 

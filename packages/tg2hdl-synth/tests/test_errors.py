@@ -212,10 +212,9 @@ CASES = {
         "bad input: module 'core' is not in the design\n"
         "  hint: choose one of: top, top.sequencer, top.kernel0, top.kernel1, top.port0, "
         "top.port0.receiver, top.port0.receiver.synchronizer, top.port0.transmitter, top.port0.bridge, "
-        "top.port0.bridge.receiver, top.port0.bridge.receiver.crc, top.port0.bridge.sender, "
-        "top.port0.bridge.sender.crc$21, top.port0.bridge.registers, top.port0.bridge.registers.write_x, "
-        "top.port0.bridge.registers.write_x.walk, top.port0.bridge.registers.read_y, "
-        "top.port0.bridge.registers.read_y.walk, top.port0.bridge.registers.read_y.fifo, "
+        "top.port0.bridge.receiver, top.port0.bridge.receiver.check, top.port0.bridge.sender, "
+        "top.port0.bridge.sender.check$22, top.port0.bridge.write_x, top.port0.bridge.write_x.walk, "
+        "top.port0.bridge.read_y, top.port0.bridge.read_y.walk, "
         "top.multipliers, top.multipliers.m0, top.multipliers.m1, top.multipliers.m2, top.multipliers.m3",
     ),
     "no kernel": (

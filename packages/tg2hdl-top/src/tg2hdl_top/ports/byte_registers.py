@@ -54,9 +54,9 @@ class ByteRegisters:
     fresh, compare : Signal
         `compare` compares `byte_in` with the byte of the number of runs that `index` had in the cycle before; `fresh`
         forgets earlier ones.
-    reads_memory, counter, add, amount, carry : Signal
+    reads_memory, counter, add, amount, carry, clear : Signal
         Unless `reads_memory`, the byte `index` of a counter is read, and in the cycle after that `add` adds `amount` to
-        it; `carry` remains.
+        it; `carry` remains.  `clear` makes the byte zero.
     state : RunState
     """
 
@@ -71,6 +71,7 @@ class ByteRegisters:
         self.byte_out, self.valid, self.get = Signal(8), Signal(), Signal()
         self.reads_memory, self.fresh, self.compare = Signal(), Signal(), Signal()
         self.counter, self.add, self.amount, self.carry = Signal(2), Signal(), Signal(8), Signal()
+        self.clear = Signal()
         self.state = RunState(m, design, serves, len(windows), self._places)
         address, index, state = self.address, self.index, self.state
 
@@ -236,8 +237,8 @@ class ByteRegisters:
         m.d.comb += [
             read.addr.eq(Cat(self.index, place[2:])),
             written.addr.eq(read.addr),
-            written.data.eq(total),
-            written.en.eq(self.add),
+            written.data.eq(Mux(self.clear, 0, total)),
+            written.en.eq(self.add | self.clear),
             self.carry.eq(total[8]),
         ]
 

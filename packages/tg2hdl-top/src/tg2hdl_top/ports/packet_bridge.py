@@ -121,7 +121,13 @@ class PacketBridge(wiring.Component):
             with m.If(left == 1):
                 m.next = then
 
-        with m.FSM():
+        with m.FSM(init="CLEAR"):
+            with m.State("CLEAR"):  # the counters, which a reset leaves in the memory
+                m.d.comb += [registers.reads_memory.eq(0), registers.clear.eq(1)]
+                m.d.sync += Cat(index, registers.counter).eq(Cat(index, registers.counter) + 1)
+                with m.If((index == 3) & (registers.counter == len(COUNTERS) - 1)):
+                    m.d.sync += registers.counter.eq(0)
+                    m.next = "HEADER"
             with m.State("HEADER"):
                 m.d.sync += [code.eq(0), starts.eq(0)]
                 with m.If(pending & ~addressed & (index == 0)):

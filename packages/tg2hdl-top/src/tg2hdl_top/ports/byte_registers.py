@@ -55,7 +55,7 @@ class ByteRegisters:
         `compare` compares `byte_in` with the byte of the number of runs that `index` had in the cycle before; `fresh`
         forgets earlier ones.
     reads_memory, counter, add, amount, carry, clear : Signal
-        Unless `reads_memory`, the byte `index` of a counter is read, and in the cycle after that `add` adds `amount` to
+        Unless `reads_memory`, the byte `index` of a counter is read, and two cycles after that `add` adds `amount` to
         it; `carry` remains.  `clear` makes the byte zero.
     state : RunState
     """
@@ -163,12 +163,17 @@ class ByteRegisters:
         longest = max([4 * has_words, *(windows[n].element_bytes - 1 for n in writers)], default=0)
         before = Signal(8 * longest)  # the bytes before, the last one at the top
         stale = Signal()
-        with m.If(self.fresh):
-            m.d.sync += stale.eq(0)
         with m.If(self.put):
             m.d.sync += before.eq(Cat(before, self.byte_in)[8:])
-        with m.If(self.compare & (self.byte_in != self._data)):
-            m.d.sync += stale.eq(1)
+        # Both bytes come from memories, so that they are compared a cycle later.
+        differs, earlier = Signal(), Signal()
+        given, counted, compared = Signal(8), Signal(8), Signal()
+        m.d.sync += [given.eq(self.byte_in), counted.eq(self._data), compared.eq(self.compare)]
+        m.d.comb += [differs.eq(compared & (given != counted)), stale.eq(earlier | differs)]
+        with m.If(differs):
+            m.d.sync += earlier.eq(1)
+        with m.If(self.fresh):
+            m.d.sync += [earlier.eq(0), compared.eq(0)]
         so_far = Cat(before, self.byte_in)
         put = self.put & whole & write_open
         for n, w in writers.items():
@@ -233,7 +238,9 @@ class ByteRegisters:
                     m.d.comb += counters.eq(self._places[name] >> 2)
         counted = Cat(Const(0, 2), counters, upper)
         place = Mux(self.reads_memory, place, counted)
-        total = read.data + self.amount
+        held = Signal(8)  # the adder would be too far behind the memory
+        total = held + self.amount
+        m.d.sync += held.eq(read.data)
         m.d.comb += [
             read.addr.eq(Cat(self.index, place[2:])),
             written.addr.eq(read.addr),

@@ -105,6 +105,12 @@ class PacketBridge(wiring.Component):
         head, expected, left, code = Signal(24), Signal(16), Signal(8), Signal(4)
         sequence, operation = head[:16], head[16:]
         outside, addressed, starts = Signal(), Signal(), Signal()
+        beyond = Signal(
+            8
+        )  # bits of the byte before that no address has, so that they are not tested behind the buffer
+        m.d.sync += beyond.eq(0)
+        with m.If(beyond.any()):
+            m.d.sync += outside.eq(1)
         is_read, is_run, paused = Signal(), Signal(), Signal()
         bad = code != 0
         pending, counts, stalled, last = self._counters(m, registers, receiver.dropped)
@@ -139,16 +145,16 @@ class PacketBridge(wiring.Component):
                     with m.If(addressed):
                         m.d.comb += registers.compare.eq(1)
                         with m.Switch(index):
-                            with m.Case(0):
-                                m.d.sync += [address[:8].eq(receiver.out), outside.eq(receiver.out[:2].any())]
-                            for n in range(1, 4):
+                            for n in range(4):
                                 with m.Case(n):
                                     part = address[8 * n : 8 * n + 8]
                                     m.d.sync += part.eq(receiver.out) if len(part) else []
-                                    with m.If(receiver.out[len(part) :].any()):
-                                        m.d.sync += outside.eq(1)
+                                    m.d.sync += beyond.eq(
+                                        receiver.out[:2] if n == 0 else receiver.out[len(part) :]
+                                    )
                     with m.Else():
                         m.d.comb += registers.fresh.eq(1)
+                        m.d.sync += outside.eq(0)
                         with m.If(index == 3):
                             m.d.sync += left.eq(receiver.out)
                         with m.Else():
@@ -252,6 +258,9 @@ class PacketBridge(wiring.Component):
                     m.d.sync += replies.eq(0)
                     m.next = "HEADER"
             with m.State("COUNT"):  # reads a byte of the counter
+                m.d.comb += [registers.reads_memory.eq(0), stalled.eq(paused & registers.waits)]
+                m.next = "TAKE"
+            with m.State("TAKE"):
                 m.d.comb += [registers.reads_memory.eq(0), stalled.eq(paused & registers.waits)]
                 m.next = "ADD"
             with m.State("ADD"):

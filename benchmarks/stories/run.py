@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl.bench import write_results
+from tg2hdl.bench import markdown_table, write_results
 from tg2hdl.language import (
     FloatModel,
     IntegerModel,
@@ -32,6 +32,7 @@ from tg2hdl.language import (
 from tg2hdl.language.teller import CALIBRATION, Teller
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_top import CompileOptions
+from tg2hdl_top.area import estimated_luts
 from tg2hdl_top.memory_blocks import memory_blocks
 
 HERE = Path(__file__).parent
@@ -80,7 +81,8 @@ def measure(model: Any, tokenizer: Tokenizer, multipliers: int, given: argparse.
     accelerator, cycles = teller.accelerator, teller.cycles()
     row |= {"first": cycles[0], "last": cycles[-1], "mean": round(sum(cycles) / len(cycles), 1)}
     row["blocks"] = sum(memory_blocks(accelerator.design, ECP5).values())
-    row["kernels"] = len(accelerator.kernels)
+    row |= {"kernels": len(accelerator.kernels), "cores": len(accelerator.design.core_plans)}
+    row["LUTs"] = estimated_luts(accelerator.design)
     equal, tokens = 0, 0
     reference = IntegerModel(teller.numbers)
     for number, prompt in enumerate(PROMPTS):
@@ -106,39 +108,46 @@ def measure(model: Any, tokenizer: Tokenizer, multipliers: int, given: argparse.
 
 def table(record: dict[str, Any]) -> str:
     """The record as Markdown."""
+    versions = ", ".join(f"{k} {v}" for k, v in record["versions"].items())
+    accuracy = [
+        (
+            *(row[k] for k in ("weights", "cache")),
+            *(f"{row[k]['nats']:.4f}, {row[k]['agreement']:.1%}" for k in ("likeliest", "drawn")),
+        )
+        for row in record["accuracy"]
+    ]
+    designs = [
+        (
+            int(count),
+            *(row[k] for k in ("first", "last")),
+            *(round(x) for x in (row["mean"], 1e8 / row["mean"])),
+            *(row[k] for k in ("blocks", "cores", "LUTs")),
+            f"{row['tokens with all logits equal']} of {row['tokens']} tokens",
+            f"{row['simulated and equal']} of {row['simulated']} equal, {row['cycles as predicted']} as predicted"
+            if "simulated" in row
+            else "-",
+        )
+        for count, row in sorted(record["designs"].items(), key=lambda item: int(item[0]))
+    ]
+    columns = ("multipliers", "first", "last", "mean", "tokens/s at 100 MHz", "blocks", "cores", "LUTs")
     lines = [
         "# A language model on hardware",
         "",
         "`python benchmarks/stories/run.py FOLDER`; stories260K of llama2.c (260,032 parameters), context "
-        f"{record['context']}, "
-        f"{', '.join(f'{k} {v}' for k, v in record['versions'].items())}.",
+        f"{record['context']}, {versions}.",
         "",
         "Divergence from float32 (nats a token) and equal likeliest tokens, over 1,500 tokens of each kind:",
         "",
-        "| bits of weights | of the cache | likeliest text | drawn text |",
-        "|---|---|---|---|",
-    ]
-    for row in record["accuracy"]:
-        cells = [f"{row[k]['nats']:.4f}, {row[k]['agreement']:.1%}" for k in ("likeliest", "drawn")]
-        lines.append(f"| {row['weights']} | {row['cache']} | {cells[0]} | {cells[1]} |")
-    lines += [
+        *markdown_table(("bits of weights", "of the cache", "likeliest text", "drawn text"), accuracy),
         "",
-        "Cycles of a token with all logits, by position, with 9 bits; blocks are the planner's for an ECP5:",
+        "Cycles of a token with all logits, by position, with 9 bits; block RAMs of an ECP5 and LUTs are estimated "
+        "from the plan:",
         "",
-        "| multipliers | first | last | mean | tokens/s at 100 MHz | blocks | all logits equal numpy's | simulated |",
-        "|---|---|---|---|---|---|---|---|",
+        *markdown_table((*columns, "all logits equal numpy's", "simulated"), designs),
+        "",
+        f"Measured {record['date']}.  No clock: nothing was placed for this table.",
+        "",
     ]
-    for count, row in sorted(record["designs"].items(), key=lambda item: int(item[0])):
-        simulated = (
-            f"{row['simulated and equal']} of {row['simulated']} equal, {row['cycles as predicted']} as predicted"
-            if "simulated" in row
-            else "-"
-        )
-        lines.append(
-            f"| {count} | {row['first']:,} | {row['last']:,} | {row['mean']:,.0f} | {1e8 / row['mean']:,.0f} | "
-            f"{row['blocks']} | {row['tokens with all logits equal']} of {row['tokens']} tokens | {simulated} |"
-        )
-    lines += ["", f"Measured {record['date']}.  No clock: nothing was placed for this table.", ""]
     return "\n".join(lines)
 
 

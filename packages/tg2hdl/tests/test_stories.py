@@ -20,6 +20,7 @@ from tg2hdl.language import (
     calibrated_peaks,
     divergence,
     generated,
+    integers,
     load_story,
     quantized,
     read_checkpoint,
@@ -96,6 +97,12 @@ def test_past_tokens_need_not_be_given_again(model):
     tokens, past = [1, 8, 20, 260, 13], {}
     found = [FloatModel(model)(part, past) for part in (tokens[:2], tokens[2:3], tokens[3:])]
     np.testing.assert_allclose(np.concatenate(found), FloatModel(model)(tokens), rtol=1e-4, atol=1e-5)
+
+
+def test_distances_of_scores_fit_32_bits():
+    """Those of the largest head and widest cache, with the half that rounds them."""
+    shift = integers._shift(1e-12)
+    assert 2 * 128 * integers.TOP * (2**8 - 1) + 2 ** (shift - 1) < 2**31
 
 
 @pytest.mark.parametrize("seed", range(3, 6))

@@ -89,7 +89,8 @@ class _Joined:
 def with_shared_memories(design: Design) -> Design:
     """The design with as few block RAMs as joining its memories makes; bits of results and cycles stay.
 
-    Units are joined greedily: the pair that spares most is first; then groups go whose units are cheaper in others.
+    Units are joined greedily: the pair that spares most is first, then three where no pair spares any; then groups go
+    whose units are cheaper in others.
     ROMs of few words are made of LUTs where that spares block RAMs.
     """
     sequencer = design.sequencer

@@ -52,7 +52,7 @@ class DataflowSequencer(OverlapSequencer):
         windows = windows_of(found, [(0, 1)] * len(ends), sharing)
         plan = SequencerPlan(policy, tuple(found.starts), max(ends), interval, windows)
         banked = with_banks(times, found.starts, found.memories, interval, max(ends))
-        return Arrangement(plan, tuple(_with_area(memory, family) for memory in banked))
+        return Arrangement(plan, tuple(_with_all_banks(memory, family) for memory in banked))
 
     def choose(
         self,
@@ -96,7 +96,8 @@ def _smallest_interval(
     return smallest_offsets(times, memories, sharing, family, latency), latency
 
 
-def _with_area(memory: MemoryPlan, family: FamilyDef) -> MemoryPlan:
+def _with_all_banks(memory: MemoryPlan, family: FamilyDef) -> MemoryPlan:
+    """The memory with the pieces and the area of all its banks."""
     use, kind, ports = replace(memory.use, words=memory.depth), kind_named(memory.kind), len(memory.ports)
     return replace(memory, pieces=kind.pieces(use, family, ports), area=kind.area(use, family, ports))
 

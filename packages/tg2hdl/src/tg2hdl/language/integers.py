@@ -31,6 +31,9 @@ MARGIN = 1.1
 
 EPSILON = 1e-5
 
+MOST_SHIFT = 24
+"""Most bits that distances of scores lose, so that half of them added to the largest distance fits 32 bits."""
+
 LOST = 3
 """Most bits that a layer loses so that it has the shifts of the others."""
 
@@ -161,31 +164,6 @@ def quantized(
     w, peak = model.weights, {name: max(value, 1e-6) for name, value in peaks.items()}
     peak = {name: value if name[0] in "kv" else MARGIN * value for name, value in peak.items()}
     stream, normed = peak["x"] / TOP, math.sqrt(model.dim) / (TOP + 1)
-    unit = 2.0 ** (24 - cache_bits) * math.log2(math.e) / math.sqrt(model.head)
-    parts = [{name: peak[f"{name}.{n}"] / TOP for name in "qkvguf"} for n in range(model.layers)]
-    # Scales of queries and gates make exponents and indices of tables shifts, most of them equal in all layers.
-    exponent_shifts = _common([_shift(p["q"] * p["k"] * unit) for p in parts], min)
-    index_shifts = _common([_shift(p["g"] * 64) for p in parts], min)
-    for p, exponent, index in zip(parts, exponent_shifts, index_shifts, strict=True):
-        p["q"], p["g"] = 2.0**-exponent / (p["k"] * unit), 2.0**-index / 64
-    hidden_shifts = _common([max(0, -_floor_log2(p["g"] * p["u"] / p["f"])) for p in parts], max)
-    codes: list[tuple[Integers, Integers, Integers, Integers]] = []
-    sums: list[tuple[_Sum, _Sum, _Sum, _Sum]] = []
-    for n, p in enumerate(parts):
-        heads = np.concatenate([w["wq"][n], w["wk"][n], w["wv"][n]]) * w["rms1"][n]
-        hidden = np.concatenate([w["w1"][n], w["w3"][n]]) * w["rms2"][n]
-        widths = [len(w[name][n]) for name in ("wq", "wk", "wv")]
-        qkv, qkv_sum = _matrix(heads, bits, normed / np.repeat([p["q"], p["k"], p["v"]], widths))
-        out, out_sum = _matrix(w["wo"][n], bits, np.array(p["v"] / stream))
-        gate, gate_sum = _matrix(hidden, bits, normed / np.repeat([p["g"], p["u"]], model.hidden))
-        hidden_scale = p["g"] * p["u"] * 2.0 ** hidden_shifts[n]
-        down, down_sum = _matrix(w["w2"][n], bits, np.array(hidden_scale / stream))
-        codes.append((qkv, out, gate, down))
-        sums.append((qkv_sum, out_sum, gate_sum, down_sum))
-    qkvs, outs, gates, downs = (_rescalings(each) for each in zip(*sums, strict=True))
-    scales = zip(qkvs, outs, gates, downs, strict=True)
-    shifts = zip(exponent_shifts, index_shifts, hidden_shifts, strict=True)
-    layers = [IntegerLayer(*c, *s, *t) for c, s, t in zip(codes, scales, shifts, strict=True)]
     embedding, rows = _codes(w["emb"], bits)
     bound = int(np.abs(embedding.astype(np.int64)).sum(1).max()) * TOP
     drop = max(0, bound.bit_length() - 17)
@@ -199,7 +177,7 @@ def quantized(
         cache_bits=cache_bits,
         embedding=embedding,
         embedding_scale=_rescaling(2 ** (bits - 1), rows / stream),
-        layers=tuple(layers),
+        layers=_layers(model, peak, bits, cache_bits),
         cosines=_table(np.cos(angles) * TOP),
         sines=_table(np.sin(angles) * TOP),
         squares_drop=squares_drop,
@@ -234,6 +212,38 @@ def _check(model: Checkpoint, context: int, bits: int, cache_bits: int) -> None:
         raise UnsupportedError(
             "a classifier that is not the embedding", where=where, hint="take a model that shares them"
         )
+
+
+def _layers(
+    model: Checkpoint, peak: Mapping[str, float], bits: int, cache_bits: int
+) -> tuple[IntegerLayer, ...]:
+    w = model.weights
+    stream, normed = peak["x"] / TOP, math.sqrt(model.dim) / (TOP + 1)
+    unit = 2.0 ** (24 - cache_bits) * math.log2(math.e) / math.sqrt(model.head)
+    parts = [{name: peak[f"{name}.{n}"] / TOP for name in "qkvguf"} for n in range(model.layers)]
+    # Scales of queries and gates make exponents and indices of tables shifts, most of them equal in all layers.
+    exponent_shifts = _common([_shift(p["q"] * p["k"] * unit) for p in parts], min)
+    index_shifts = _common([_shift(p["g"] * 64) for p in parts], min)
+    for p, exponent, index in zip(parts, exponent_shifts, index_shifts, strict=True):
+        p["q"], p["g"] = 2.0**-exponent / (p["k"] * unit), 2.0**-index / 64
+    hidden_shifts = _common([max(0, -_floor_log2(p["g"] * p["u"] / p["f"])) for p in parts], max)
+    codes: list[tuple[Integers, Integers, Integers, Integers]] = []
+    sums: list[tuple[_Sum, _Sum, _Sum, _Sum]] = []
+    for n, p in enumerate(parts):
+        heads = np.concatenate([w["wq"][n], w["wk"][n], w["wv"][n]]) * w["rms1"][n]
+        hidden = np.concatenate([w["w1"][n], w["w3"][n]]) * w["rms2"][n]
+        widths = [len(w[name][n]) for name in ("wq", "wk", "wv")]
+        qkv, qkv_sum = _matrix(heads, bits, normed / np.repeat([p["q"], p["k"], p["v"]], widths))
+        out, out_sum = _matrix(w["wo"][n], bits, np.array(p["v"] / stream))
+        gate, gate_sum = _matrix(hidden, bits, normed / np.repeat([p["g"], p["u"]], model.hidden))
+        hidden_scale = p["g"] * p["u"] * 2.0 ** hidden_shifts[n]
+        down, down_sum = _matrix(w["w2"][n], bits, np.array(hidden_scale / stream))
+        codes.append((qkv, out, gate, down))
+        sums.append((qkv_sum, out_sum, gate_sum, down_sum))
+    qkvs, outs, gates, downs = (_rescalings(each) for each in zip(*sums, strict=True))
+    scales = zip(qkvs, outs, gates, downs, strict=True)
+    shifts = zip(exponent_shifts, index_shifts, hidden_shifts, strict=True)
+    return tuple(IntegerLayer(*c, *s, *t) for c, s, t in zip(codes, scales, shifts, strict=True))
 
 
 def _matrix(
@@ -279,7 +289,7 @@ def _rescalings(sums: Sequence[_Sum]) -> list[Rescaling]:
 
 
 def _shift(value: float) -> int:
-    """Bits that codes worth so much lose to be whole, at most 30."""
+    """Bits that codes worth so much lose to count whole steps, at most `MOST_SHIFT`."""
     shift = _floor_log2(1 / value)
     if shift < 0:
         raise UnsupportedError(
@@ -287,7 +297,7 @@ def _shift(value: float) -> int:
             where="the decoder",
             hint="calibrate it on other texts",
         )
-    return min(30, shift)
+    return min(MOST_SHIFT, shift)
 
 
 def _floor_log2(value: float) -> int:

@@ -152,10 +152,10 @@ def test_an_operator_that_reads_what_nothing_computes(tmp_path: Path) -> None:
     )
 
 
-def labelled(text: str) -> bytes:
+def labelled(text: str, method: int = zipfile.ZIP_STORED) -> bytes:
     """A file with the archive of the metadata at its end."""
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file:
+    with zipfile.ZipFile(archive, "w", method) as file:
         file.writestr("labels.txt", text)
     return dense() + archive.getvalue()
 
@@ -165,6 +165,8 @@ def test_labels_of_the_metadata(tmp_path: Path) -> None:
     assert load(tmp_path, labelled("one\ntwo\nthree\n")).labels == {}
     assert load(tmp_path, dense()).labels == {}
     assert load(tmp_path, labelled("yes\nno\n")[:-9]).labels == {}
+    assert load(tmp_path, labelled("yes\nno\n", zipfile.ZIP_DEFLATED)).labels == {"y": ("yes", "no")}
+    assert load(tmp_path, labelled("yes\nno\n", zipfile.ZIP_BZIP2)).labels == {}
 
 
 def test_scales_of_inputs_and_outputs(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tg2hdl.layers import layers_of, sources_of, weight_origins
+from tg2hdl.layers import layers_of, weight_origins
 from tg2hdl.macs import count_macs, issued_products
 from tg2hdl.results import KernelSummary
 from tg2hdl_backend import CapturedProgram
@@ -28,8 +28,7 @@ def kernel_summaries(
         Values of run-time variables by name.
     """
     variables, program = dict(variables or captured.var_vals), design.program
-    origins = weight_origins((captured.preparation, design.preparation))
-    layers = layers_of(program, origins, sources_of(program))
+    layers = layers_of(program, weight_origins((captured.preparation, design.preparation)))
     found = []
     for kernel, plan, layer in zip(design.sources, design.kernels, layers, strict=True):
         macs, issued = count_macs(kernel, variables), issued_products(plan, variables)

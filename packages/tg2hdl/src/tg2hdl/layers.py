@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import combinations
 
 from tg2hdl_ir import KernelCall, ProgramIR
@@ -51,9 +51,7 @@ def sources_of(program: ProgramIR) -> tuple[str, ...]:
     return tuple(call.source or call.kernel.source for call in program.calls)
 
 
-def layers_of(
-    program: ProgramIR, origins: dict[str, tuple[str, ...]], sources: Sequence[str]
-) -> tuple[str, ...]:
+def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Of each kernel, the modules whose weights it reads, such as ``first, norm``; else its place in the program.
 
     Where kernels read different weights of one dict or list, the key is part of the name: ``W.q``.
@@ -63,8 +61,6 @@ def layers_of(
     program : ProgramIR
     origins : dict of str to tuple of str
         Of `weight_origins`.
-    sources : sequence of str
-        Of `sources_of`.
     """
     read = [_weights_read(call, program, origins) for call in program.calls]
     # A tensor with parts, and a module with weights, are one layer.
@@ -76,7 +72,7 @@ def layers_of(
     shared = {m for m, sets in users.items() if any(a.isdisjoint(b) for a, b in combinations(sets, 2))}
     found: list[str] = []
     writer: dict[int, str] = {}
-    for call, names, source in zip(program.calls, read, sources, strict=True):
+    for call, names, source in zip(program.calls, read, sources_of(program), strict=True):
         kept = (n if _module(n) in shared else _module(n) for n in names)
         reads, writes = call.accesses()
         # A kernel that goes on with sums is of the layer that began them.

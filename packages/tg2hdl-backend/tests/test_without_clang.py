@@ -62,6 +62,20 @@ def test_a_home_that_cannot_be_written(run, tmp_path):
     assert run(ORDERS["tinygrad first"] + CHECK, **kept) == "CPU [2, 3] 0.5 1.0\n"
 
 
+@pytest.mark.parametrize("home", ["file", "folder"])
+def test_kernels_are_kept_where_the_home_can_be_written(run, tmp_path, home):
+    (tmp_path / "file").touch()
+    # No compiler: the device need not open, and no kernel is computed.
+    program = (
+        "import contextlib, tg2hdl_backend; from tinygrad import Device\n"
+        "from tinygrad.helpers import diskcache_get, diskcache_put\n"
+        "with contextlib.suppress(Exception): Device['CPU']\n"
+        "diskcache_put('kernels', 'one', 1); print(diskcache_get('kernels', 'one'))"
+    )
+    kept = {"HOME": str(tmp_path / home), "CC": sys.executable}
+    assert run(program, **kept) == ("None\n" if home == "file" else "1\n")
+
+
 def test_random_weights_are_captured(run):
     program = (
         "import numpy as np, tg2hdl_backend as b; from tinygrad import Tensor\n"

@@ -59,6 +59,32 @@ def fresh(cached):
     return cached
 
 
+class Rows:
+    """Stores a row in a state that is large enough for several pieces, and returns the sum of two rows."""
+
+    def __init__(self):
+        self.rows = Tensor.zeros(10000, 4, dtype="int8").contiguous().realize()
+
+    def __call__(self, x, pos):
+        self.rows[pos : pos + 1].assign(x.reshape(1, 4)).realize()
+        return self.rows[pos].cast("int32") + self.rows[0].cast("int32")
+
+
+def test_a_state_in_pieces_is_kept_read_and_written():
+    row = np.arange(-2, 2, dtype=np.int8)
+    compiled = tg2hdl.compile(Rows(), row, Variable("pos", 0, 9999).bind(3))
+    (memory,) = (m for m in compiled.design.built_memories if m.name == "rows")
+    assert [piece.word for piece in memory.pieces] == [0, 1 << 15]
+    np.testing.assert_array_equal(compiled.simulate(row, pos=0).output, 2 * row)
+    np.testing.assert_array_equal(compiled.simulate(row * 3, pos=9999).output, 4 * row)
+    expected = np.zeros((10000, 4), np.int8)
+    expected[[0, 9999]] = row, 3 * row
+    np.testing.assert_array_equal(compiled.state["rows"], expected)
+    compiled.state["rows"] = expected = RNG.integers(-128, 128, (10000, 4), dtype=np.int8)
+    np.testing.assert_array_equal(compiled.state["rows"], expected)
+    np.testing.assert_array_equal(compiled.simulate(row, pos=8192).output, row + expected[0].astype(np.int32))
+
+
 def test_a_variable_takes_its_value_by_name(fresh):
     run = steps(2, 0, 5, 2)
     for (x, pos), expected in zip(run, expected_of(run), strict=True):

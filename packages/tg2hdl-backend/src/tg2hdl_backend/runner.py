@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from types import TracebackType
@@ -16,7 +16,7 @@ from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_
 from tg2hdl_backend.cycles import Cycles
 from tg2hdl_backend.netlist_size import design_model
 from tg2hdl_ir import DType, SimulationError, ToolMissingError, UnsupportedError
-from tg2hdl_lower import Layout, from_words, to_words
+from tg2hdl_lower import Layout, MemoryPlan, from_words, to_words
 from tg2hdl_sim import (
     InputsDifferError,
     Simulation,
@@ -335,33 +335,49 @@ class Runner:
         array : ndarray
             Flat, in the type of the buffer as stored.
         """
-        (lanes, name, first, width), memory = self._lanes(number), self.design.memory(number)
+        (lanes, built, first), memory = self._lanes(number), self.design.memory(number)
         lanes[:, : memory.layout.lanes] = memory.layout.pack(array, memory.dtype)
-        self._simulation.write_memory(name, to_words(lanes, width), first)
+        words = to_words(lanes, built.dtype.bit_width)
+        for name, start, part in _parts(built, first, len(words)):
+            self._simulation.write_memory(name, words[part], start)
 
-    def _lanes(self, number: int) -> tuple[npt.NDArray[np.uint64], str, int, int]:
-        """Lanes of the words of a buffer; the memory, the number of the first word, and the bits of a lane."""
+    def _lanes(self, number: int) -> tuple[npt.NDArray[np.uint64], MemoryPlan, int]:
+        """Lanes of the words of a buffer, the memory that has them, and the number of the first word."""
         memory = built = self.design.memory(number)
         first = 0
         for array in self.design.arrays:
             if memory.name in array.members:
                 built, first = array.memory, array.region(memory.name) * array.stride
-        name, lanes, width = f"memory_{built.name}", built.layout.lanes, built.dtype.bit_width
-        words = self._simulation.read_memory(name, first, memory.layout.words, signed=False)
+        words = np.concatenate(
+            [
+                self._simulation.read_memory(name, start, part.stop - part.start, signed=False)
+                for name, start, part in _parts(built, first, memory.layout.words)
+            ]
+        )
+        lanes, bits = built.layout.lanes, DType.from_width(built.dtype.bit_width, False)
         flat = Layout((len(words) * lanes,), (lanes,))
-        bits = DType.from_width(width, False)
-        return flat.pack(from_words(words, flat, bits), bits), name, first, width
+        return flat.pack(from_words(words, flat, bits), bits), built, first
 
     def _keeping(self) -> list[str]:
-        roles = {f"memory_{m.name}": m.role for m in self.design.built_memories}
         return [
-            name for name, role in roles.items() if role.written and (role.is_state or not role.host_writes)
+            m.array_name(piece)
+            for m in self.design.built_memories
+            if m.role.written and (m.role.is_state or not m.role.host_writes)
+            for piece in m.pieces
         ]
 
     def _unpacked(self, number: int, words: npt.NDArray[Any]) -> npt.NDArray[Any]:
         memory = self.design.memory(number)
         dtype = self.design.program.buffers[number].dtype.numpy()
         return from_words(words, memory.layout, memory.dtype).astype(dtype, copy=False)
+
+
+def _parts(memory: MemoryPlan, first: int, count: int) -> Iterator[tuple[str, int, slice]]:
+    """Arrays of a written memory that have some of `count` words: the name, the word there, and which ones."""
+    for piece in memory.pieces:
+        begin, end = max(first, piece.word), min(first + count, piece.word + piece.words)
+        if begin < end:
+            yield memory.array_name(piece), begin - piece.word, slice(begin - first, end - first)
 
 
 def _driver(drivers: Sequence[HostDriver], direction: str, name: str) -> HostDriver:

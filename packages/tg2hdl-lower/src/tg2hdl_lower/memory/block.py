@@ -81,7 +81,7 @@ class _Pieces(BuiltMemory):
                 init=contents,
                 attrs={"ram_style": memory.style.ram_style},
             )
-            m.submodules[f"memory_{memory.name}.bit{piece.bit}_from{piece.word}"] = array
+            m.submodules[memory.array_name(piece)] = array
             self.arrays[piece] = array
 
     def write(self, m: Module, address: Value, data: Value, enable: Value) -> None:

@@ -103,6 +103,17 @@ class MemoryPlan:
         """
         return next((to for user, number, to in self.routes if (user, number) == (slot, port)), port)
 
+    def array_name(self, piece: Piece) -> str:
+        """Name of the array of a piece in the hardware.
+
+        Parameters
+        ----------
+        piece : Piece
+            One of `pieces`.
+        """
+        end = f".bit{piece.bit}_from{piece.word}" if len(self.pieces) > 1 else ""
+        return f"memory_{self.name}{end}"
+
     @property
     def use(self) -> MemoryUse:
         """Size and role, without its banks."""

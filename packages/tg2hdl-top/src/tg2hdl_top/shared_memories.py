@@ -30,6 +30,9 @@ MOST_WORDS_IN_LUTS = 256
 _TABLES = (0, 32, 64, 128, 256, 512)
 """Most LUTs of a ROM that is made of them: each is tried."""
 
+_IN_THREES = 24
+"""Groups of words of one width of which all threes are tried: 2,024, where a hundred groups have 161,700."""
+
 BLOCKS_TO_SPARE = 28
 """Block RAMs that each part has: half of those of the smallest ECP5; designs with fewer have no ROM moved to LUTs."""
 
@@ -224,7 +227,7 @@ class _PairSearch:
             if all(unit.memory.word_width == first.word_width for unit in group):
                 equal.setdefault((first.role.is_rom, first.read_latency, first.word_width), []).append(group)
         for each in equal.values():
-            for three in combinations(each, 3):
+            for three in combinations(each[:_IN_THREES], 3):
                 if self._saved(*three) > 0:
                     rest = [group for group in groups if not any(group is one for one in three)]
                     return self._in_threes([*rest, [unit for group in three for unit in group]])

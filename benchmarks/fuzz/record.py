@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tg2hdl.bench import json_text, versions
+from tg2hdl.bench import json_text, markdown_table, versions
 
 __all__ = ["HERE", "write_record"]
 
@@ -47,9 +47,4 @@ def write_record(
 
 
 def _table(rows: Mapping[str, Any]) -> list[str]:
-    return ["| | |", "|---|---:|", *(f"| {_cell(name)} | {_cell(figure)} |" for name, figure in rows.items())]
-
-
-def _cell(value: Any) -> str:
-    text = f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+    return markdown_table(("", ""), rows.items(), right=1)

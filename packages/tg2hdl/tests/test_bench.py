@@ -96,14 +96,15 @@ def test_json_has_a_record_on_each_line():
     assert json.loads(text) == json.loads(json.dumps(value))
     assert text.splitlines()[1:4] == [' "date": "today",', ' "rows": [', f"  {json.dumps(value['rows'][0])},"]
     assert (text.splitlines()[-3:], json_text({})) == ([' "none": [],', ' "pair": [1, 2]', "}"], "{}\n")
+    assert json.loads(json_text({1: {None: "x" * 300}, False: 0})) == {"1": {"null": "x" * 300}, "false": 0}
 
 
 def test_cells_of_a_table():
-    rows = [["a", 12345, None], ["two\nlines", 0.5, True]]
+    rows = [["a|b", 12345, None], ["two\nlines", 0.5, True]]
     assert markdown_table(["x", "y", "z"], rows, right=1) == [
         "| x | y | z |",
         "|---|---|---:|",
-        "| a | 12,345 |  |",
+        "| a\\|b | 12,345 |  |",
         "| two lines | 0.5 | True |",
     ]
 

@@ -27,12 +27,12 @@ def json_text(value: Any) -> str:
     Lists and objects of up to 300 characters are one line each; longer ones, and the whole, have a line for each
     of their items.
     """
-    return _lines(value, 0, 0) + "\n"
+    return _lines(json.loads(json.dumps(value)), 0, 0) + "\n"  # keys are strings
 
 
 def _lines(value: Any, indent: int, width: int = _WIDTH) -> str:
     flat = json.dumps(value)
-    if not isinstance(value, dict | list | tuple) or not value or len(flat) <= width:
+    if not isinstance(value, dict | list) or not value or len(flat) <= width:
         return flat
     if isinstance(value, dict):
         items = [f"{json.dumps(key)}: {_lines(item, indent + 1)}" for key, item in value.items()]

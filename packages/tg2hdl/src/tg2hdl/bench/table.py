@@ -114,7 +114,7 @@ def _line(row: Iterable[Any]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:,}"
-    return "" if value is None else str(value).replace("\n", " ")
+    return "" if value is None else str(value).replace("|", "\\|").replace("\n", " ")
 
 
 def _title(row: Row) -> str:

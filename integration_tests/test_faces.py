@@ -74,13 +74,13 @@ def test_a_package_runs_as_a_program(package, capsys):
     assert names.startswith("Public names: ")
 
 
-if __name__ == "__main__":
-    record()
-
-
 @pytest.mark.parametrize("package", REFERENCE)
 def test_names_of_the_reference_are_in_the_face_and_in_compat(package):
     face, compat = import_module(package), import_module(f"{package}.compat")
     for name in REFERENCE[package].split():
         assert getattr(compat, name) is getattr(face, name)
         assert name in compat.__all__
+
+
+if __name__ == "__main__":
+    record()

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+from tg2hdl_ir import IRVariable
+from tg2hdl_lower import HostShape
+from tg2hdl_top.ports.packet_bridge import PacketBridge
 from tg2hdl_top.ports.packets import OP_READ, OP_WRITE, PacketReceiver, PacketSender
 
 
@@ -122,3 +125,44 @@ def test_replies_are_marked_and_checked(bits):
     sim.add_testbench(send)
     sim.run()
     assert bytes(found) == b"".join(marked(body) for body in bodies)
+
+
+def replies_of(*requests: bytes) -> list[bytes]:
+    """What a bridge answers to requests in their order: bodies without the marks and the check."""
+    shape = HostShape(True, 1, (IRVariable("n", -9, 9),), (), (0,), program="net", identity="1", cycles=9)
+    bridge, found = PacketBridge(shape), [bytearray()]
+
+    async def send(ctx):
+        ctx.set(bridge.ready_out, 1)
+        for byte in b"".join(map(marked, requests)):
+            ctx.set(bridge.valid_in, 1)
+            ctx.set(bridge.byte_in, byte)
+            await ctx.tick()
+        ctx.set(bridge.valid_in, 0)
+        while len(found) <= len(requests):
+            await ctx.tick()
+
+    async def receive(ctx):
+        async for *_, valid, byte in ctx.tick().sample(bridge.valid_out, bridge.byte_out):
+            if valid and byte == 0xC0:
+                found.append(bytearray())
+            elif valid:
+                found[-1].append(byte)
+
+    sim = Simulator(bridge)
+    sim.add_clock(1e-8)
+    sim.add_testbench(send)
+    sim.add_testbench(receive, background=True)
+    sim.run()
+    return [bytes(reply[3:-4]) for reply in found[:-1]]
+
+
+@pytest.mark.parametrize(("value", "code", "after"), [(-9, 0, -9), (9, 0, 9), (-10, 7, 0), (256 + 5, 7, 0)])
+def test_a_variable_is_a_word_with_a_sign(value, code, after):
+    data, address = value.to_bytes(4, "little", signed=True), 0x40
+    write, read = (
+        number.to_bytes(2, "little") + bytes((operation, 1, address, 0, 0, 0)) + given
+        for number, operation, given in ((0, 1, data), (1, 2, b""))
+    )
+    expected = after.to_bytes(4, "little", signed=True) + b"\x00"
+    assert replies_of(write, read) == [bytes((code,)), expected]

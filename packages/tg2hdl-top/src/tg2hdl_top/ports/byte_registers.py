@@ -182,8 +182,8 @@ class ByteRegisters:
         with m.If(put & _any(hit[n] & w.last for n, w in writers.items())):
             m.d.sync += [state.partial.eq(state.partial & ~hit), write_open.eq(0)]
 
-        def word(held: Value) -> Value:
-            return before[longest * 8 - 32 :][: len(held)] if has_words else Const(0, len(held))
+        def word(register: Value) -> Value:
+            return before[-32:]
 
         def answer(code: int) -> None:
             m.d.comb += self.verdict.eq(code)
@@ -252,13 +252,12 @@ class ByteRegisters:
         values = self.state.values
         here = Signal(len(values), name="register_hits")
         m.d.sync += here.eq(Cat(address == self._places[name] for name in values))
-        live = reduce(
-            or_, (Mux(flag, value, 0)[:32] for flag, value in zip(here, values.values(), strict=True))
+        live, changing, known = Signal(32), Signal(8), Signal()
+        m.d.comb += live.eq(
+            reduce(or_, (Mux(flag, value, 0) for flag, value in zip(here, values.values(), strict=True)))
         )
-        live = Cat(live, Const(0, 32))[:32].word_select(self.index, 8)
-        changing, known = Signal(8), Signal()
         readable = [r.address for r in self.map.registers if "r" in r.access]
-        m.d.sync += [changing.eq(live), known.eq(texts | _any(address == place for place in readable))]
+        m.d.sync += [changing.eq(live.word_select(self.index, 8)), known.eq(texts | _any(address == place for place in readable))]
         return known, Mux(here.any(), changing, read.data)
 
 

@@ -141,7 +141,7 @@ def test_bytes_of_elements(layout, size):
         words[word] |= int.from_bytes(value.tobytes(), "little") << int(lane) * width
     m = Module()
     m.submodules.memory = memory = Memory(shape=buffer.width, depth=len(words), init=words)
-    m.submodules.reader = reader = ElementBytes(buffer, size)
+    m.submodules.reader = reader = ElementBytes(buffer)
     port = memory.read_port()
     m.d.comb += [port.addr.eq(reader.raddr), reader.rdata.eq(port.data)]
 

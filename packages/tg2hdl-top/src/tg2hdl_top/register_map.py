@@ -231,6 +231,24 @@ class RegisterMap:
         return (*REGISTERS, *bus, *self.variables, *self.kernel_ends, *self.loop)
 
     @property
+    def places(self) -> dict[str, int]:
+        """Addresses of all registers by name."""
+        return {register.name: register.address for register in self.registers}
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Values of the registers that never change, by name."""
+        identity = int(self.serves.identity or "0", 16)
+        return {
+            "MAGIC": MAGIC,
+            "VERSION": VERSION,
+            "ID_LOW": identity & 0xFFFFFFFF,
+            "ID_HIGH": identity >> 32,
+            "DESCRIPTION": self.description_address,
+            "DESCRIPTION_BYTES": len(self.description()),
+        }
+
+    @property
     def windows(self) -> tuple[AddressWindow, ...]:
         """Buffers: inputs and weights in the order of the program, then the outputs in theirs."""
         order = {name: n for n, name in enumerate(self.serves.outputs)}

@@ -1,4 +1,4 @@
-"""CRC-32 of bytes, made with few bits in a cycle."""
+"""CRC-32 of bytes, computed with one or more bits a cycle."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ __all__ = ["Crc32"]
 
 _POLYNOMIAL = 0xEDB88320
 _RESIDUE = 0xDEBB20E3
-"""The register after bytes and their check."""
+"""State of the register after a message and its check."""
 _ALL = 0xFFFFFFFF
 
 
 class Crc32(wiring.Component):
-    """CRC-32 (ISO-HDLC, that of Ethernet) of bytes; it also gives the bytes of the check.
+    """CRC-32 (ISO-HDLC, that of Ethernet) of bytes, and the bytes of the check.
+
+    The register shifts the check out.  ``amaranth.lib.crc`` outputs the whole check, which takes a counter and a
+    multiplexer to send, and needs a serializer in front for fewer than 8 bits a cycle: more LUTs in all.
 
     Parameters
     ----------
     bits : int
-        Of a byte that are added in a cycle: 1, 2, 4 or 8.  A byte takes ``8 // bits`` cycles after the one in which it
-        comes; with 8 it takes that cycle only.
+        Bits that are processed in a cycle: 1, 2, 4 or 8.  With 8, a byte takes the cycle in which it comes; otherwise
+        it takes ``8 // bits`` further cycles.
 
     Members
     -------
     start : In(1)
-        Begin; bits that are left are dropped.
+        Begin a message; bits that have not been processed are dropped.
     byte, valid : In
-        A byte, while not busy.
+        A byte, only while not busy.
     drain : In(1)
-        Stable while busy: take the next byte of the check out, instead of adding one.
+        With `valid`: shift the check out by a byte instead of processing `byte`.  Stable while busy.
     check : Out(8)
         The next byte of the check.
     matches : Out(1)
-        Whether the bytes ended with their check.
+        Whether the message so far ends with its check.
     busy : Out(1)
-        A byte is being added.
+        A byte is being processed.
     """
 
     def __init__(self, bits: int) -> None:
@@ -68,7 +71,7 @@ class Crc32(wiring.Component):
             with m.Elif(active):
                 m.d.sync += [data.eq(data >> bits), left.eq(left - 1)]
             m.d.comb += self.busy.eq(active)
-        # The feedback of each bit, and those of the bits before it that have come to the end by then.
+        # Feedback of each bit; that of earlier bits in the same cycle may have reached the end of the register.
         feedback = Signal(bits)
         for n in range(bits):
             before = [feedback[k] for k in range(n) if _POLYNOMIAL >> (n - 1 - k) & 1]

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower import HostBuffer
 from tg2hdl_top.ports.element_walk import ElementWalk, merged
+from tg2hdl_top.register_map import element_bytes
 
 __all__ = ["ElementBytes"]
 
@@ -15,13 +16,12 @@ __all__ = ["ElementBytes"]
 class ElementBytes(wiring.Component):
     """Reads the bytes of elements one after the other.
 
-    Unlike `ElementReader` it reads nothing ahead: a multiplexer of one byte follows the memory.
+    Unlike `ElementReader` it does not prefetch: one byte-wide multiplexer follows the memory.  Elements are padded with
+    zeros to a power of two of bytes.
 
     Parameters
     ----------
     buffer : HostBuffer
-    size : int
-        Bytes of an element, a power of two; bits that it has not are 0.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class ElementBytes(wiring.Component):
         To the design.
     """
 
-    def __init__(self, buffer: HostBuffer, size: int) -> None:
-        self._buffer, self._size = buffer, size
+    def __init__(self, buffer: HostBuffer) -> None:
+        self._buffer, self._size = buffer, element_bytes(buffer)
         self.delay = 1 + buffer.latency
         super().__init__(
             {
@@ -71,10 +71,10 @@ class ElementBytes(wiring.Component):
         return m
 
     def _choose(self, m: Module, walk: ElementWalk, data: Value) -> Value:
-        """The byte of the elements of a word."""
+        """Select the current byte of a word."""
         count = len(data) // 8
         if all(split == 1 for split in merged(self._buffer.layout).split[:-1]):
-            # Bytes in their order: a flag moves, and a LUT takes two bytes.
+            # Bytes follow one another: a one-hot flag shifts along, and a LUT gates two of them.
             flags = Signal(count, init=1)
             with m.If(self.restart | (self.step & walk.wraps)):
                 m.d.sync += flags.eq(1)

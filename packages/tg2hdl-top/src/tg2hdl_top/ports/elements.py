@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from amaranth import Array, Cat, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
@@ -13,8 +13,9 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_lower import HostBuffer
 from tg2hdl_top.ports.element_walk import ElementWalk
 
-__all__ = ["ElementReader", "ElementWriter", "add_writers"]
+__all__ = ["ElementReader", "ElementWriter", "add_readers", "add_writers"]
 
+_Reader = TypeVar("_Reader", bound=wiring.Component)
 _CHOICE = 8
 """Lanes that one stage of the reader's multiplexer selects from."""
 
@@ -94,6 +95,31 @@ def add_writers(
             m.d.comb += [port.eq(value) for port, value in values]
         found[n] = writer
     return found, Cat(*held).any()
+
+
+def add_readers(
+    m: Module, buffers: Sequence[HostBuffer], host: Any, make: Callable[[HostBuffer], _Reader]
+) -> dict[int, _Reader]:
+    """Readers of the buffers that the host reads, by number.
+
+    Parameters
+    ----------
+    m : Module
+        Gets them as submodules.
+    buffers : sequence of HostBuffer
+    host : interface
+        The member `buffers` of a design.
+    make : callable
+        Makes the reader of a buffer.
+    """
+    found = {}
+    for n, buffer in enumerate(buffers):
+        if buffer.reads:
+            m.submodules[f"read_{buffer.name}"] = reader = make(buffer)
+            ports = getattr(host, buffer.name)
+            m.d.comb += [ports.raddr.eq(reader.raddr), reader.rdata.eq(ports.rdata)]
+            found[n] = reader
+    return found
 
 
 class ElementReader(wiring.Component):

@@ -18,7 +18,7 @@ from tg2hdl_top.ports.packets import (
     PacketReceiver,
     PacketSender,
 )
-from tg2hdl_top.register_map import REGISTERS, AccessCode, RegisterMap
+from tg2hdl_top.register_map import AccessCode, RegisterMap
 
 __all__ = ["BUFFER_BYTES", "CODE_SEQUENCE", "PacketBridge"]
 
@@ -27,8 +27,7 @@ BUFFER_BYTES = 2048
 CODE_SEQUENCE = 0x80
 """Code of a reply to a request that has another number than the next one: nothing was done."""
 _SEQUENCE = 8
-"""As it is kept; other codes have three bits."""
-_START = next(register.address for register in REGISTERS if register.name == "START")
+"""CODE_SEQUENCE as kept in 4 bits; the codes of `AccessCode` have three."""
 
 
 class PacketBridge(wiring.Component):
@@ -105,9 +104,8 @@ class PacketBridge(wiring.Component):
         head, expected, left, code = Signal(24), Signal(16), Signal(8), Signal(4)
         sequence, operation = head[:16], head[16:]
         outside, addressed, starts = Signal(), Signal(), Signal()
-        beyond = Signal(
-            8
-        )  # bits of the byte before that no address has, so that they are not tested behind the buffer
+        # Address bits that must be 0, of the byte before: registered, so that no test is on the path of the block RAM.
+        beyond = Signal(8)
         m.d.sync += beyond.eq(0)
         with m.If(beyond.any()):
             m.d.sync += outside.eq(1)
@@ -222,7 +220,7 @@ class PacketBridge(wiring.Component):
                 after_word("CHECKSUM")
                 if runs:
                     with m.If(is_run & (left == 1) & (code != _SEQUENCE)):
-                        m.d.sync += [address.eq(_START), starts.eq(1), left.eq(1)]
+                        m.d.sync += [address.eq(registers.map.places["START"]), starts.eq(1), left.eq(1)]
                         m.next = "LOOK"
                     with m.If(starts):
                         m.d.sync += [address.eq(runs[1].address), left.eq(runs[1].words), starts.eq(0)]

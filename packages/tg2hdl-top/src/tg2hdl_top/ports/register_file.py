@@ -12,10 +12,11 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower import HostShape
-from tg2hdl_top.ports.elements import ElementReader, add_writers
+from tg2hdl_top.ports.decoding import any_of, element_size, window_hits
+from tg2hdl_top.ports.elements import ElementReader, add_readers, add_writers
 from tg2hdl_top.ports.held_word import HeldWord, spread
 from tg2hdl_top.ports.run_state import RunState
-from tg2hdl_top.register_map import MAGIC, REGISTERS, VERSION, AccessCode, RegisterMap
+from tg2hdl_top.register_map import REGISTERS, AccessCode, RegisterMap
 
 __all__ = ["BusSignature", "RegisterFile"]
 
@@ -71,8 +72,6 @@ class RegisterFile(wiring.Component):
 
     def __init__(self, serves: HostShape) -> None:
         self.map = RegisterMap(serves, has_bus=True)
-        self._places = {register.name: register.address for register in self.map.registers}
-        self._serves = serves
         super().__init__(
             {
                 "bus": In(BusSignature(self.map.address_bits)),
@@ -93,19 +92,19 @@ class RegisterFile(wiring.Component):
             address.eq(bus.address),
             write.eq(bus.write),
             data.eq(bus.data),
-            hit.eq(Cat(_within(bus.address, w.address, w.span) for w in windows)),
+            hit.eq(window_hits(bus.address, windows)),
             first.eq(Cat(bus.address == w.address for w in windows)),
         ]
         begins = first.any()
-        state = RunState(m, self.design, self._serves, len(windows), self._places)
+        state = RunState(m, self.design, self.map)
         runs = Signal(32)
         m.d.sync += runs.eq(runs + state.starting)
         known, found = self._read_register(m, state, runs)
         writers, waiting = add_writers(m, [w.buffer for w in windows], self.design.buffers)
-        readers = self._readers(m)
-        writable, readable = _any(hit[n] for n in writers), _any(hit[n] for n in readers)
+        readers = add_readers(m, [w.buffer for w in windows], self.design.buffers, ElementReader)
+        writable, readable = any_of(hit[n] for n in writers), any_of(hit[n] for n in readers)
 
-        # Where the buffer that is accessed goes on.
+        # Address of the next word of the buffer that is being written, and of the one being read.
         write_at, read_at = Signal.like(address), Signal.like(address)
         write_open, read_open = Signal(), Signal()
         held = HeldWord(address, hit)
@@ -114,8 +113,8 @@ class RegisterFile(wiring.Component):
         piece, half = Signal(range(4)), address[2]
         put_half = held.address[2]
         again = Signal()  # `value` is the word before `read_at`
-        size = self._size(m, hit)
-        put_size = self._size(m, held.hit)
+        size = element_size(m, windows, hit)
+        put_size = element_size(m, windows, put_hit)
         low, element, got, value = Signal(32), Signal(64), Signal(64), Signal(32)
         put, take = Signal(), Signal()
         with m.Switch(put_size):
@@ -133,9 +132,9 @@ class RegisterFile(wiring.Component):
             m.d.comb += r.take.eq(take & hit[n])
             with m.If(hit[n]):
                 m.d.comb += got.eq(r.element)
-        put_last = _any(put_hit[n] & w.last for n, w in writers.items())
-        got_last = _any(hit[n] & r.last for n, r in readers.items())
-        got_valid = _any(hit[n] & r.valid for n, r in readers.items())
+        put_last = any_of(put_hit[n] & w.last for n, w in writers.items())
+        got_last = any_of(hit[n] & r.last for n, r in readers.items())
+        got_valid = any_of(hit[n] & r.valid for n, r in readers.items())
 
         written = spread(bus.strobes)
 
@@ -166,7 +165,7 @@ class RegisterFile(wiring.Component):
                     m.d.sync += [read_open.eq(0), again.eq(0)]
                 state.write(m, address, word, (data & written) != runs, answer)
             with m.Elif(readable):
-                kept = _any(hit[n] for n, w in enumerate(windows) if w.buffer.is_state)
+                kept = any_of(hit[n] for n, w in enumerate(windows) if w.buffer.is_state)
                 with m.If(~state.result & ~kept):
                     answer(AccessCode.EARLY)
                 with m.Elif(again & (address + 4 == read_at)):
@@ -239,24 +238,6 @@ class RegisterFile(wiring.Component):
         m.d.comb += self.irq.eq((state.pending & state.enabled).any())
         return m
 
-    def _size(self, m: Module, hit: Value) -> Signal:
-        """log2 of the bytes of an element of the buffer whose flag is set."""
-        size = Signal(range(4))
-        for n, window in enumerate(self.map.windows):
-            with m.If(hit[n]):
-                m.d.comb += size.eq(window.element_bytes.bit_length() - 1)
-        return size
-
-    def _readers(self, m: Module) -> dict[int, ElementReader]:
-        found = {}
-        for n, window in enumerate(self.map.windows):
-            if window.buffer.reads:
-                m.submodules[f"read_{window.buffer.name}"] = reader = ElementReader(window.buffer)
-                host = getattr(self.design.buffers, window.buffer.name)
-                m.d.comb += [host.raddr.eq(reader.raddr), reader.rdata.eq(host.rdata)]
-                found[n] = reader
-        return found
-
     def _description(self, m: Module) -> Value:
         """Word of the description at the address of the bus, a cycle later."""
         text = self.map.description()
@@ -270,14 +251,8 @@ class RegisterFile(wiring.Component):
     def _read_register(self, m: Module, state: RunState, runs: Value) -> tuple[Value, Value]:
         """Whether the address of the bus has a value outside of windows, a cycle later; and the value, after two."""
         address = self.bus.address
-        identity = int(self._serves.identity or "0", 16)
         values: dict[str, Any] = {
-            "MAGIC": MAGIC,
-            "VERSION": VERSION,
-            "ID_LOW": identity & 0xFFFFFFFF,
-            "ID_HIGH": identity >> 32,
-            "DESCRIPTION": self.map.description_address,
-            "DESCRIPTION_BYTES": len(self.map.description()),
+            **self.map.constants,
             "RUNS": runs,
             "LINK_ERRORS": 0,
             "STALLS": 0,
@@ -298,13 +273,3 @@ class RegisterFile(wiring.Component):
 def _last_piece(size: Value) -> Value:
     """Number of the last element of a word."""
     return Mux(size == 0, 3, Mux(size == 1, 1, 0))
-
-
-def _within(address: Value, base: int, span: int) -> Value:
-    """Whether an address is in a range of a power of two that is aligned to it."""
-    bits = span.bit_length() - 1
-    return address[bits:] == base >> bits
-
-
-def _any(flags: Any) -> Value:
-    return Cat(*flags).any()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 
-from tg2hdl_lower import HostLoop, HostShape
-from tg2hdl_top.register_map import AccessCode
+from tg2hdl_lower import HostLoop
+from tg2hdl_top.register_map import AccessCode, RegisterMap
 
 __all__ = ["RunState"]
 
@@ -22,18 +22,13 @@ class RunState:
         Gets the statements.
     design : interface
         As in `RegisterFile`.
-    serves : HostShape
-    windows : int
-        Buffers in the map.
-    places : mapping of str to int
-        Addresses of the registers of the map by name.
+    registers : RegisterMap
     """
 
-    def __init__(
-        self, m: Module, design: Any, serves: HostShape, windows: int, places: Mapping[str, int]
-    ) -> None:
-        self._design, self._serves, self._places = design, serves, places
-        self.error, self.partial = Signal(3), Signal(max(1, windows))
+    def __init__(self, m: Module, design: Any, registers: RegisterMap) -> None:
+        serves = registers.serves
+        self._design, self._serves, self._places = design, serves, registers.places
+        self.error, self.partial = Signal(3), Signal(max(1, len(registers.windows)))
         self.enabled, self.pending = Signal(2, name="irq_enable"), Signal(2, name="irq_pending")
         self.result, self.starting, self.occupied = Signal(), Signal(), Signal()
         # A controller of external memory may be slower than its model, by which the longest run is known.

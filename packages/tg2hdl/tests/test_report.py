@@ -10,6 +10,7 @@ import subprocess
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 from tinygrad import Tensor
@@ -155,6 +156,35 @@ def test_equal_kernels_have_lines_of_their_own(tmp_path):
     places = [k["place"] for k in facts["kernels"] if k["label"].startswith("layernorm")]
     assert set(places[:2]) == {"norms.py:5"}
     assert set(places[-3:]) == {"norms.py:6"}
+
+
+def _relu_of_a_file(folder):
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8]) for name in "xy"]
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    onnx.save(
+        onnx.helper.make_model(
+            onnx.helper.make_graph([node], "g", values[:1], values[1:]), opset_imports=opsets, ir_version=9
+        ),
+        folder / "relu.onnx",
+    )
+    return tg2hdl.compile(str(folder / "relu.onnx"))
+
+
+UNUSUAL = {
+    "a file, whose kernels have no lines": _relu_of_a_file,
+    "the input as it is": lambda _: tg2hdl.compile(lambda x: x, X),
+    "one number": lambda _: tg2hdl.compile(lambda x: x + 1, np.int8([1])),
+    "nothing but comparisons": lambda _: tg2hdl.compile(lambda x: x > 3, X),
+}
+
+
+@pytest.mark.parametrize("what", UNUSUAL)
+def test_a_page_of_unusual_designs(what, tmp_path):
+    accelerator = UNUSUAL[what](tmp_path)
+    page = accelerator.report().html
+    assert "<h2>Layers</h2>" in page
+    assert ("<th>line</th>" in page) == any(k["place"] for k in gather_facts(accelerator)["kernels"])
 
 
 def test_no_ratio_is_below_one():

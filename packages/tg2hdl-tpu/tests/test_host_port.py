@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from comparison import check_result
-from tg2hdl_ir import InputError
+from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_tpu import Bundle, Config, Region, assemble, run_bundle
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
@@ -53,6 +53,14 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(hardware):
             for output, rows in expected.outputs.items():
                 np.testing.assert_array_equal(late.outputs[output], rows, err_msg=f"paused seed {seed}")
     assert len(ended) > 2
+
+
+def test_a_program_that_does_not_halt_is_an_error(hardware):
+    endless = streamed(0)
+    endless = Bundle(CONFIG, assemble("again: jump again\nhalt", CONFIG).program, endless.data, ())
+    with pytest.raises(SimulationError) as caught:
+        hardware.run_streamed(endless, limit=50)
+    assert "the processor has not halted after 50 cycles" in str(caught.value)
 
 
 def test_a_machine_with_registers_takes_the_cycles_that_are_predicted():

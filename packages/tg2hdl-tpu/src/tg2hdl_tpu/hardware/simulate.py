@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tg2hdl_ir import SimulationError
 from tg2hdl_ir.turns import in_turn
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
@@ -132,6 +133,7 @@ class Hardware:
         results: int = 0,
         pauses: Sequence[bool] = (),
         power_on: bool = True,
+        limit: int = 1_000_000,
     ) -> tuple[Result, int, NDArray[np.int32], list[int]]:
         """Run a bundle whose program and rows come through the host port.
 
@@ -143,12 +145,19 @@ class Hardware:
             Whether the host sends nothing in a cycle after the first.
         power_on : bool
             Reset the machine before; else it is as the last run left it.
+        limit : int
+            In cycles from the first word.
 
         Returns
         -------
         tuple
             The result, the cycles from the first word to the last result, the scratchpad as the port shows it, and
             the cycles in which it shows a row.
+
+        Raises
+        ------
+        SimulationError
+            When the processor has not halted by then.
         """
         sim, region = self.simulation, host_rows(bundle)
         rows = [int.from_bytes(row.tobytes(), "little") for row in region.rows]
@@ -161,7 +170,7 @@ class Hardware:
         sim.set("host__results", results)
         cycle = word = row = 0
         shown: list[int] = []
-        while cycle < 100_000:
+        while True:
             sends = not (cycle and cycle <= len(pauses) and pauses[cycle - 1])
             more = sends and word < len(bundle.program)
             sim.set("host__begin", cycle == 0)
@@ -182,6 +191,12 @@ class Hardware:
                 seen[sim.get("host__result_row"), chosen] = words[chosen]
             if cycle and sim.get("done"):
                 break
+            if cycle >= limit:
+                raise SimulationError(
+                    f"the processor has not halted after {limit} cycles",
+                    where=self.simulation.name,
+                    hint="give a larger limit if the program takes longer",
+                )
             sim.step()
             cycle += 1
         return self._result(bundle), cycle + 1, seen, shown

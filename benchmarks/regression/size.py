@@ -4,7 +4,7 @@
     python benchmarks/regression/size.py COMMIT        of the working tree, beside those of a commit
 
 Beside a commit, source is told apart by its functions and classes: those that both have by the same name in the same
-package, those that are gone, and new ones.
+package, those that are gone, and new ones; their docstrings are counted by themselves.
 
 The path is that of a program with one kernel through `compile_program`: every file of the packages in which a function
 is called with the program or one rewritten from it (a `ProgramIR`) as an argument, in the order of the first call; and
@@ -76,17 +76,27 @@ def count_lines(root: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def count_definitions(root: Path) -> dict[str, dict[str, int]]:
-    """Lines of the functions and classes of each package, by name."""
-    found: dict[str, dict[str, int]] = {}
+def count_definitions(root: Path) -> dict[str, dict[str, tuple[int, int]]]:
+    """Lines of the functions and classes of each package, by name: without docstrings, and of these."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
     for package in sorted(p for p in (root / "packages").iterdir() if (p / "src").is_dir()):
         lines = found[package.name] = {}
         for file in (package / "src").rglob("*.py"):
             for node in ast.parse(file.read_text()).body:
                 if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    length = (node.end_lineno or node.lineno) - node.lineno + 1
-                    lines[node.name] = lines.get(node.name, 0) + length
+                    length, text = _length(node), _docstring_lines(node)
+                    code, texts = lines.get(node.name, (0, 0))
+                    lines[node.name] = code + length - text, texts + text
     return found
+
+
+def _length(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _docstring_lines(definition: ast.FunctionDef | ast.ClassDef) -> int:
+    nodes = [n for n in ast.walk(definition) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    return sum(_length(n.body[0]) for n in nodes if ast.get_docstring(n, clean=False) is not None)
 
 
 def public_names(tree: ast.Module) -> set[str]:
@@ -278,21 +288,25 @@ def print_table(now: dict[str, Any], before: dict[str, Any] | None) -> None:
             print(f"functions without parameters described, {name}: {without:,} of {total:,} ({listed})")
 
 
-def print_definitions(now: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> None:
+def print_definitions(
+    now: dict[str, dict[str, tuple[int, int]]], before: dict[str, dict[str, tuple[int, int]]]
+) -> None:
     """Markdown: lines of functions and classes that stayed, are gone, and are new."""
-    print("\n| package | same name, before | now | gone | new |\n|---|---|---|---|---|")
-    total = [0] * 4
-    for package, lines in now.items():
-        earlier = before.get(package, {})
-        row = [
-            sum(earlier[n] for n in earlier if n in lines),
-            sum(lines[n] for n in lines if n in earlier),
-            sum(earlier[n] for n in earlier if n not in lines),
-            sum(lines[n] for n in lines if n not in earlier),
-        ]
-        total = [a + b for a, b in zip(total, row, strict=True)]
-        print(f"| {package} | {' | '.join(f'{n:,}' for n in row)} |")
-    print(f"| all | {' | '.join(f'{n:,}' for n in total)} |")
+    columns = ("same name, before", "now", "gone", "new")
+    for title, part in (("code", 0), ("docstrings", 1)):
+        print(f"\n| {title} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+        total = [0] * len(columns)
+        for package, lines in now.items():
+            earlier = before.get(package, {})
+            row = [
+                sum(earlier[n][part] for n in earlier if n in lines),
+                sum(lines[n][part] for n in lines if n in earlier),
+                sum(earlier[n][part] for n in earlier if n not in lines),
+                sum(lines[n][part] for n in lines if n not in earlier),
+            ]
+            total = [a + b for a, b in zip(total, row, strict=True)]
+            print(f"| {package} | {' | '.join(f'{n:,}' for n in row)} |")
+        print(f"| all | {' | '.join(f'{n:,}' for n in total)} |")
 
 
 def main() -> None:

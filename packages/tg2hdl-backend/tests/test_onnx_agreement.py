@@ -61,6 +61,17 @@ CASES = {
         },
         1,
     ),
+    "positions symmetric about the middle": (
+        "Resize",
+        19,
+        (MATRIX, None, [Tensor([0.5, 1.3], np.float32)]),
+        {
+            "mode": "nearest",
+            "nearest_mode": "floor",
+            "coordinate_transformation_mode": "half_pixel_symmetric",
+        },
+        1,
+    ),
     "bytes between bytes": (
         "Resize",
         13,

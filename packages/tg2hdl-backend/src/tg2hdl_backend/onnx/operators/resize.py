@@ -80,8 +80,10 @@ def _nearest(
     count = size if size is not None else int(np.floor(np.float32(length) * factor))
     at = np.arange(count, dtype=np.float32)
     moved = (at + half) / factor - half
+    border = np.float32(length) / 2 * (1 - np.float32(count) / (factor * np.float32(length)))
     known = {
         "half_pixel": moved,
+        "half_pixel_symmetric": border + (at + 0.5) / np.float64(factor) - 0.5,
         "pytorch_half_pixel": moved if count > 1 else 0 * at,
         "asymmetric": at / factor,
         "align_corners": at * np.float32(length - 1) / np.float32(count - 1) if count > 1 else 0 * at,

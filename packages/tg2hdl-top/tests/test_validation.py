@@ -222,6 +222,17 @@ def test_the_design_says_what_was_compared():
     assert not off.validation.is_complete
 
 
+def test_a_kernel_that_takes_more_steps_than_its_share_is_compared_all_the_same(monkeypatch):
+    limits = "tg2hdl_top.validation.planned"
+    for name in ("WORK", "LEAST_WORK"):
+        monkeypatch.setattr(f"{limits}.{name}", 0.0)
+    assert compile_program(PROGRAM).validation.is_complete
+    monkeypatch.setattr(f"{limits}.RESERVE", 0.0)
+    found = compile_program(PROGRAM).validation
+    assert not found.is_complete
+    assert "2 kernels as planned take too long to evaluate" in found.notes
+
+
 def test_the_environment_replaces_auto(monkeypatch):
     monkeypatch.setenv("TG2HDL_VALIDATE", "off")
     assert not compile_program(PROGRAM).validation.inputs

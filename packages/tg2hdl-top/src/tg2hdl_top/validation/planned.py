@@ -41,6 +41,9 @@ WORK = 12.0
 LEAST_WORK = 1_000.0
 """Steps for any design."""
 
+RESERVE = 10_000.0
+"""Further steps of a design, for kernels that would not be compared at all."""
+
 EXECUTIONS = 4_000
 """Executions of a statement in the evaluation of a planned kernel: above, a few iterations of it are evaluated."""
 
@@ -141,6 +144,8 @@ class PlannedKernels:
         self.options = options
         self.is_full = is_full
         self.left = LEAST_WORK
+        self.reserve = RESERVE
+        self.spent = 0.0
         self.found: dict[Pair, str] = {}
         self.needed: dict[Pair, float] = {}
         self.runs: Counter[Pair] = Counter()
@@ -181,9 +186,9 @@ class PlannedKernels:
         if rule is not Rule.BITS:
             state = state.with_whole_numbers()
             expected = state.run(source, self.options).results
-        before = self.left
+        before = self.spent
         how = self._compared(state, source, plan.kernel, expected, rule)
-        self._note(number, how, before - self.left)
+        self._note(number, how, self.spent - before)
         if how and rule is Rule.BITS:
             self._with_special_values(number, source, state, state)
 
@@ -214,12 +219,12 @@ class PlannedKernels:
         is_wanted = self._is_wanted(number)
         if not is_wanted and first in self.results:
             return self.results[first]
-        rule, before = rule_for(self.options, first), self.left
+        rule, before = rule_for(self.options, first), self.spent
         if rule is not Rule.BITS:
             state, given = state.with_whole_numbers(), given.with_whole_numbers()
         expected, is_partial, how = self._some(state, number, first, given, rule, is_wanted)
         if is_wanted:
-            self._note(number, how, before - self.left)
+            self._note(number, how, self.spent - before)
             if how and rule is Rule.BITS:
                 self._with_special_values(number, first, state, given)
         self.results[first] = {
@@ -241,7 +246,7 @@ class PlannedKernels:
         planned, made, how = self.design.kernels[number].kernel, None, ""
         few = some = few_iterations(planned, FEW_EXECUTIONS)
         if is_wanted:
-            made = self._within(self.left, state, planned, few)
+            made = self._within(self._allowed(self._pair(number)), state, planned, few)
         if made is None:
             some = few_iterations(first, FEW_EXECUTIONS)
         elif few:
@@ -338,7 +343,8 @@ class PlannedKernels:
             trace = self._within(FULL_WORK, state, planned)
             how = "sliced" if trace is None else "whole"
         if trace is None:
-            trace = self._within(MOST_WORK if self.is_full else self.left, state, planned, few)
+            limit = MOST_WORK if self.is_full else self._allowed((source, planned))
+            trace = self._within(limit, state, planned, few)
         if trace is None:
             return ""
         places = None if how == "whole" else trace.written
@@ -389,10 +395,21 @@ class PlannedKernels:
         try:
             trace = state.run(kernel, self.options, work, iterations, self._held(kernel))
         except TooMuchWork:
-            self.left -= work
+            self._spend(work)
             return None
-        self.left -= trace.work
+        self._spend(trace.work)
         return trace
+
+    def _allowed(self, pair: Pair) -> float:
+        """Steps for a comparison of a kernel; the reserve is for the first one."""
+        return self.left if pair in self.needed else self.left + self.reserve
+
+    def _spend(self, work: float) -> None:
+        """Take steps from what is left, and from the reserve where that is not enough."""
+        self.spent += work
+        self.left -= work
+        if self.left < 0.0 and not self.is_full:
+            self.reserve, self.left = self.reserve + self.left, 0.0
 
 
 def named_slots(contents: Mapping[int, Array]) -> dict[str, Array]:

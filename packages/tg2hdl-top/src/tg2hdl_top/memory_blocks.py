@@ -10,6 +10,7 @@ from tg2hdl_lower import HardwarePlan, MemoryPlan, family_named, kind_named
 from tg2hdl_lower.memory.blocks import block_rams
 from tg2hdl_lower.plan.accesses import Store
 from tg2hdl_top.design import Design
+from tg2hdl_top.memory_turns import turn_port
 from tg2hdl_top.ports import writes_elements
 
 __all__ = ["lane_enables", "memory_blocks", "planned_blocks"]
@@ -33,14 +34,23 @@ def memory_blocks(design: Design, family: FamilyDef | None = None, *, packed: bo
     found = {}
     for memory in design.built_memories:
         lane = lane_enables(memory, design, members.get(memory.name, (memory.name,)))
+        turns = turn_port(design, memory) is not None
         if len(memory.pieces) > 1:
             reads, written = len(memory.ports), not memory.role.is_rom
             found[memory.name] = sum(
-                block_rams(piece.bits, piece.words, reads, family.memory, written=written, lane=lane)
+                block_rams(
+                    piece.bits,
+                    piece.words,
+                    reads,
+                    family.memory,
+                    written=written,
+                    lane=lane,
+                    turns=turns,
+                )
                 for piece in memory.pieces
             )
             continue
-        use = replace(memory.use, words=memory.depth, lane=lane)
+        use = replace(memory.use, words=memory.depth, lane=lane, turns=turns)
         found[memory.name] = kind_named(memory.kind).area(use, family, len(memory.ports)).bram
     return found
 

@@ -19,6 +19,7 @@ from tg2hdl_lower.memory.use import MemoryUse
 from tg2hdl_top.design import Design
 from tg2hdl_top.lifetimes import run_times
 from tg2hdl_top.memory_blocks import lane_enables, memory_blocks
+from tg2hdl_top.memory_turns import calls_at_ports, free_port, spares
 from tg2hdl_top.region_places import RegionPlaces
 from tg2hdl_top.sequencer.plan import read_use, write_use
 
@@ -52,6 +53,8 @@ class _Unit:
         Cores that read it.
     readers, writers : frozenset of int
         Calls that read and write it.
+    reads : mapping of int to frozenset of int
+        Calls that read at each read port.
     lane : int
         As in `MemoryUse`.
     """
@@ -61,6 +64,7 @@ class _Unit:
     cores: frozenset[int]
     readers: frozenset[int]
     writers: frozenset[int]
+    reads: Mapping[int, frozenset[int]]
     lane: int
     blocks: int
 
@@ -134,12 +138,14 @@ class _PairSearch:
         names = {member.name for member in members}
         numbers = {n for n, m in design.memories.items() if m.name in names}
         readers = frozenset(k for k, (read, _) in enumerate(self.accesses) if numbers & read)
+        reads = calls_at_ports(design, memory)[0]
         return _Unit(
             memory,
             members,
             frozenset(design.cores[k] for k in readers),
             readers,
             frozenset(k for k, (_, written) in enumerate(self.accesses) if numbers & written),
+            {n: frozenset(reads[port]) for n, port in enumerate(memory.ports)},
             lane_enables(memory, design, names),
             blocks,
         )
@@ -293,6 +299,7 @@ class _PairSearch:
         if any((m.word_width >= wide) != (width >= wide) for m in members):
             return None  # whose address would fan out without a register, or with one too many
         kind, before = kind_named("block"), group[0].memory
+        turns = ports > 1 and self._takes_turns(group)
 
         def made(bases: tuple[int, ...], adds: bool) -> _Joined | None:
             words = max(base + m.layout.words for base, m in zip(bases, members, strict=True))
@@ -300,6 +307,8 @@ class _PairSearch:
             slower = kind.extra_latency(use, self.family) != kind.extra_latency(before.use, self.family)
             if slower or choose_kind(replace(use, lane=0), self.family) != "block":
                 return None
+            pieces = kind.pieces(use, self.family, ports)
+            use = replace(use, turns=turns and spares(pieces, ports, self.family.memory))
             area = kind.area(use, self.family, ports)
             luts = area.lut + self._luts(group, width, words, adds)
             return _Joined((*group,), bases, ports, adds, area.bram, luts)
@@ -344,6 +353,17 @@ class _PairSearch:
             at = next(n for n in count() if not taken & set(range(n, n + width)))
             placed.append((at, unit))
         return [at for at, _ in placed], max(at + len(unit.memory.ports) for at, unit in placed)
+
+    def _takes_turns(self, group: Sequence[_Unit]) -> bool:
+        """Whether the write port of the memory of a group also reads."""
+        firsts, ports = self._ports(group)
+        reads: dict[int, set[int]] = {port: set() for port in range(ports)}
+        for unit, first in zip(group, firsts, strict=True):
+            for number, calls in unit.reads.items():
+                reads[first + number] |= calls
+        if any(member.role.host_reads for unit in group for member in unit.members):
+            del reads[0]
+        return free_port(self.times, reads, {call for unit in group for call in unit.writers}) is not None
 
     def _luts(self, group: Sequence[_Unit], width: int, words: int, adds: bool) -> float:
         """LUTs that join the writers and the addresses of all cores."""

@@ -141,6 +141,7 @@ def connect_memory(
     *,
     stride: int = 1,
     selections: Mapping[Slot, Selection] | None = None,
+    turn_port: int | None = None,
 ) -> None:
     """Build a memory with all its users.
 
@@ -154,6 +155,8 @@ def connect_memory(
         Words of a region of an array.
     selections : mapping of slot to Selection, optional
         By core and buffer, where runs of a core differ.
+    turn_port : int, optional
+        The read port that has one address with the write port: nothing reads there while something writes.
     """
     if selects is None:
 
@@ -177,14 +180,22 @@ def connect_memory(
                 flag, enable = selection.written(selects(kernel, None), write.en)
                 data = _spread(memory, write.data, write.element_width)
                 writers.append((flag, address, data, _lanes(memory, enable)))
-    if writers or host.writer is not None:
-        _connect_writers(m, memory, built, writers, busy, host, stride)
+    if host.writer is not None:
+        writers.append(_host_source(m, memory, busy, host, stride))
+    common = Signal(range(memory.depth), name=f"{memory.name}_address") if turn_port is not None else None
+    if writers:
+        _connect_writers(m, memory, built, writers, common)
     for number, users in readers.items():
         sources: list[tuple[Value, Value]] = [(flag, address) for flag, address, _ in users]
         reader = host.reader if number == 0 else None
         if reader is not None:
             sources.append((~busy, host.reads.address(memory, reader.raddr, stride)))
-        data = built.read(m, number, selected(sources))
+        address = selected(sources)
+        if common is not None and number == turn_port:
+            writing = Cat(flag for flag, *_ in writers).any()
+            m.d.comb += common.eq(Mux(writing, selected([(f, to) for f, to, _, _ in writers]), address))
+            address = common
+        data = built.read(m, number, address)
         m.d.comb += [read.data.eq(_gathered(memory, data, read.element_width)) for _, _, read in users]
         if reader is not None:
             m.d.comb += reader.rdata.eq(_gathered(memory, data, (host.read or memory).dtype.bit_width))
@@ -194,20 +205,15 @@ def _connect_writers(
     m: Module,
     memory: MemoryPlan,
     built: BuiltMemory,
-    writers: list[_Writer],
-    busy: Value,
-    host: HostAccess,
-    stride: int,
+    sources: list[_Writer],
+    common: Value | None,
 ) -> None:
-    sources = list(writers)
-    if host.writer is not None:
-        sources.append(_host_source(m, memory, busy, host, stride))
     # Elements for all lanes are chosen before they are repeated, where every source has one.
     width = max(len(data) for _, _, data, _ in sources)
     chosen = selected([(flag, data.replicate(width // len(data))) for flag, _, data, _ in sources])
     built.write(
         m,
-        selected([(flag, address) for flag, address, _, _ in sources]),
+        selected([(flag, address) for flag, address, _, _ in sources]) if common is None else common,
         chosen.replicate(memory.word_width // width),
         selected([(flag, enable) for flag, _, _, enable in sources]),
     )

@@ -42,7 +42,8 @@ class BlockRam(MemoryKind):
         role, pieces = use.role, self.pieces(use, family, ports)
         written = role.written or role.host_writes or role.streamed
         counts = [
-            block_rams(p.bits, p.words, ports, family.memory, written=written, lane=use.lane) for p in pieces
+            block_rams(p.bits, p.words, ports, family.memory, written=written, lane=use.lane, turns=use.turns)
+            for p in pieces
         ]
         return Area(bram=sum(counts), lut=max(1, ports) * (sum(p.bits for p in pieces) - use.width))
 

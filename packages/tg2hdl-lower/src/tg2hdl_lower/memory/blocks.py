@@ -33,7 +33,14 @@ class Piece(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def block_rams(
-    width: int, words: int, reads: int, figures: MemoryFigures, *, written: bool = True, lane: int = 0
+    width: int,
+    words: int,
+    reads: int,
+    figures: MemoryFigures,
+    *,
+    written: bool = True,
+    lane: int = 0,
+    turns: bool = False,
 ) -> int:
     """Block RAMs of one array, as the family's flow maps it.
 
@@ -47,11 +54,16 @@ def block_rams(
         Whether it has a write port.
     lane : int
         Bits of a lane with a write enable of its own; 0 where the whole word has one.
+    turns : bool
+        Whether the write port also reads, as in `MemoryUse`.
     """
     copies = max(1, reads)
     blocks = copies * _one_copy(width, words, figures, figures.block_modes[0][0], lane)
-    if copies > 1 and figures.dual_bits and not written:
-        blocks = min(blocks, -(-copies // 2) * _one_copy(width, words, figures, figures.dual_bits, 0))
+    if copies > 1 and figures.dual_bits and (turns or not written):
+        # One address of a copy is that of writes, the other one that of a reader.
+        copies = copies - 1 if written else -(-copies // 2)
+        lane = lane if written else 0
+        blocks = min(blocks, copies * _one_copy(width, words, figures, figures.dual_bits, lane))
     return blocks
 
 

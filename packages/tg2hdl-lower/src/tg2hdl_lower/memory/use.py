@@ -89,6 +89,8 @@ class MemoryUse:
         Cycles from an address to its word that the design requires.
     lane : int
         Bits of a lane with a write enable of its own; 0 where all lanes of a word are written at once.
+    turns : bool
+        Whether the write port also reads, since nothing reads at one of the read ports while something writes.
     """
 
     words: int
@@ -96,6 +98,7 @@ class MemoryUse:
     role: MemoryRole
     latency: int
     lane: int = 0
+    turns: bool = False
 
     @classmethod
     def of(cls, layout: Layout, element_bits: int, role: MemoryRole, latency: int) -> MemoryUse:

@@ -12,6 +12,7 @@ from amaranth.hdl import Const, Value
 from tg2hdl_lower import KernelCore, MemoryPlan, Slot
 from tg2hdl_lower.emit.connect_memory import HostAccess, Selection, connect_memory
 from tg2hdl_top.design import Design
+from tg2hdl_top.memory_turns import turn_port
 from tg2hdl_top.repeats.table import Column, RunTable, run_columns
 
 __all__ = ["Banks", "MemoryRuns"]
@@ -98,6 +99,7 @@ class MemoryRuns:
             selects,
             stride=stride,
             selections=self._selections.get(memory.name) if self._banks is None else self._of_banks(slots),
+            turn_port=turn_port(self.design, memory),
         )
 
     def _of_banks(self, slots: Sequence[Slot]) -> dict[Slot, Selection]:

@@ -11,9 +11,12 @@ from click.testing import CliRunner
 from tinygrad import Tensor
 
 import tg2hdl
+import tg2hdl_synth
 from tg2hdl.cli import cli
 from tg2hdl_ir import CapacityError, InputError
 from tg2hdl_sim import SimulationModel, open_simulation
+from tg2hdl_synth import fits
+from tg2hdl_top.memory_blocks import memory_blocks
 
 RNG = np.random.default_rng(11)
 WEIGHT = RNG.integers(-128, 127, (24, 16)).astype(np.int8)
@@ -130,6 +133,30 @@ def test_fits_tells_figures_and_reasons():
         "or keep weights outside the chip (weights='external')"
     )
     assert large.fits("ecp5-45k").needs["bram"] > 56
+
+
+def test_registers_stay_outside_where_narrower_words_would_not_fit(monkeypatch):
+    w = Tensor(RNG.integers(-128, 127, (512, 128)).astype(np.int8))
+    options = tg2hdl.CompileOptions(target="ecp5", multipliers=128, validate="off")
+    wide = tg2hdl.compile(
+        lambda x: x.cast("int32") @ w.cast("int32"), np.zeros((1, 512), np.int8), options=options
+    )
+    counts = [sum(memory_blocks(wide.design, packed=packed).values()) for packed in (False, True)]
+    least, most = counts
+    assert least <= 56 < most
+    chosen = []
+    monkeypatch.setattr(
+        tg2hdl_synth, "synthesize", lambda *_, pack_registers, **__: chosen.append(pack_registers)
+    )
+    for part in ("ecp5-25k", "ecp5-45k"):
+        wide.synthesize(part)
+    assert chosen == [False, True]
+    found = []
+    monkeypatch.setattr(fits, "design_fits", lambda _, part, pack_registers: found.append(pack_registers))
+    for part in ("ecp5-25k", "ecp5-45k"):
+        wide.fits(part)
+    assert found == chosen
+    assert not fits.packs_registers(product().design, "ecp5-85k")
 
 
 def test_a_hint_names_no_part_that_is_too_small():

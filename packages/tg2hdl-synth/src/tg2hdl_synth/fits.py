@@ -17,8 +17,10 @@ from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_top import Design, TopModule
 from tg2hdl_top.memory_blocks import memory_blocks
 
-__all__ = ["Fit", "check_weights_fit", "component_fits", "design_fits", "luts_and_clock"]
+__all__ = ["Fit", "check_weights_fit", "component_fits", "design_fits", "luts_and_clock", "packs_registers"]
 
+_LINK_BLOCKS = 4
+"""Most block RAMs of a host port: a description, and a packet in each direction."""
 _LUT_BITS = 16
 """Bits that a LUT can hold."""
 _FILLED = 0.8
@@ -92,6 +94,25 @@ def check_weights_fit(program: ProgramIR, part: str) -> None:
     )
 
 
+def packs_registers(design: Design, part: str | TargetDef) -> bool:
+    """Whether registers are to be moved into block RAMs and multipliers of a part.
+
+    A family suggests it for designs that are planned for it.  A block RAM with a register has half the width, so that a
+    design may take more of them than the part has; then all registers stay outside.
+
+    Parameters
+    ----------
+    design : Design
+    part : str or TargetDef
+        FPGA part, or its name.
+    """
+    if not design.options.family.pack_registers:
+        return False
+    chosen = part if isinstance(part, TargetDef) else part_named(part)
+    blocks = sum(memory_blocks(design, family_named(chosen.family), packed=True).values())
+    return blocks + _LINK_BLOCKS * len(design.ports) <= chosen.bram
+
+
 def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> Fit:
     """The needs of a compiled program, compared with a part: block RAMs by the plan, the rest by words of the RTLIL.
 
@@ -142,7 +163,7 @@ def luts_and_clock(design: Design) -> tuple[int, float] | None:
     largest = max(
         (part for part in known_parts() if part.family == options.target), key=lambda part: part.lut
     )
-    fit = design_fits(design, largest.name, pack_registers=options.family.pack_registers)
+    fit = design_fits(design, largest.name, pack_registers=packs_registers(design, largest))
     return None if fit.fmax is None else (fit.needs["lut"], fit.fmax)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tg2hdl_ir import MemoryFigures
+from tg2hdl_ir import FamilyDef, MemoryFigures
 from tg2hdl_lower import MemoryPlan, family_named
 from tg2hdl_lower.memory.blocks import Piece, block_rams
 from tg2hdl_top.design import Design
@@ -30,7 +30,7 @@ def turn_port(design: Design, memory: MemoryPlan) -> int | None:
         return None
     if role.host_writes and sequencer.rows:
         return None  # while kernels run
-    if not spares(memory.pieces, len(memory.ports), family_named(design.options.target).memory):
+    if not spares(memory.pieces, len(memory.ports), family_named(design.options.target)):
         return None
     reads, writers = calls_at_ports(design, memory)
     if role.host_reads:
@@ -80,7 +80,7 @@ def free_port(
     return max(free, default=None)
 
 
-def spares(pieces: Sequence[Piece], ports: int, figures: MemoryFigures) -> bool:
+def spares(pieces: Sequence[Piece], ports: int, family: FamilyDef) -> bool:
     """Whether a common address saves enough block RAMs, with registers in them or without.
 
     Parameters
@@ -89,14 +89,16 @@ def spares(pieces: Sequence[Piece], ports: int, figures: MemoryFigures) -> bool:
         Arrays of the memory.
     ports : int
         Its read ports.
-    figures : MemoryFigures
-        Of the family of the design.
+    family : FamilyDef
+        Of the design.
     """
+
+    figures = family.memory
 
     def blocks(each: MemoryFigures, *, turns: bool) -> int:
         return sum(block_rams(p.bits, p.words, ports, each, turns=turns) for p in pieces)
 
     return any(
         blocks(each, turns=False) - blocks(each, turns=True) >= LEAST_SPARED
-        for each in (figures, figures.packed())
+        for each in (figures, figures.packed() if family.pack_registers else figures)
     )

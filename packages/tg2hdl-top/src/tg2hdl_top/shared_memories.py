@@ -308,7 +308,7 @@ class _PairSearch:
             if slower or choose_kind(replace(use, lane=0), self.family) != "block":
                 return None
             pieces = kind.pieces(use, self.family, ports)
-            use = replace(use, turns=turns and spares(pieces, ports, self.family.memory))
+            use = replace(use, turns=turns and spares(pieces, ports, self.family))
             area = kind.area(use, self.family, ports)
             luts = area.lut + self._luts(group, width, words, adds)
             return _Joined((*group,), bases, ports, adds, area.bram, luts)

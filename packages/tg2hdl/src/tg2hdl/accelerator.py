@@ -43,16 +43,16 @@ class Accelerator(CompiledModel):
 
         Without synthesis: memories are known from the plan, the rest is an estimate whose error is stated.
         """
-        from tg2hdl_synth import design_fits
+        from tg2hdl_synth.fits import design_fits, packs_registers
 
-        return design_fits(self.design, part, pack_registers=self.options.family.pack_registers)
+        return design_fits(self.design, part, pack_registers=packs_registers(self.design, part))
 
     @shows_progress("synthesizing")
     def synthesize(self, part: str = "ecp5-45k", speed: int = 6, seeds: int = 3, **options: Any) -> Any:
         """Fmax, utilization by kernel and critical path on an FPGA; see `tg2hdl_synth.synthesize`.
 
         If the family that the model was compiled for suggests it, as ``ecp5`` does, registers are packed into block
-        RAMs and multipliers.
+        RAMs and multipliers, unless their words, which are then narrower, would take more block RAMs than the part has.
 
         Parameters
         ----------
@@ -66,8 +66,9 @@ class Accelerator(CompiledModel):
             Further arguments of `tg2hdl_synth.synthesize`.
         """
         from tg2hdl_synth import synthesize
+        from tg2hdl_synth.fits import packs_registers
 
-        options.setdefault("pack_registers", self.options.family.pack_registers)
+        options.setdefault("pack_registers", packs_registers(self.design, options.get("target") or part))
         return synthesize(self.top, part, speed, seeds, name=module_name(self.name), **options)
 
     # Explanation and report

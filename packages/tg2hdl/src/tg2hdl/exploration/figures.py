@@ -11,6 +11,7 @@ from tg2hdl_ir.content_cache import content_key
 from tg2hdl_lower import family_named
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_synth import Fit, design_fits, part_named
+from tg2hdl_synth.fits import packs_registers
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.memory_blocks import memory_blocks
@@ -129,13 +130,13 @@ class PointPlanner:
         same = CompileOptions(target=design.options.target)
         key = content_key(replace(design, options=same, decisions=()).to_json())
         if key not in self._fits:
-            packs = design.options.family.pack_registers
+            packs = packs_registers(design, self.part)
             self._fits[key] = design_fits(design, self.part, pack_registers=packs)
         return self._fits[key]
 
     def _plan_figures(self, design: Design, values: Mapping[str, int]) -> Figures:
         part = part_named(self.part)
-        packs = design.options.family.pack_registers
+        packs = packs_registers(design, part)
         needs = {"bram": sum(memory_blocks(design, family_named(part.family), packed=packs).values())}
         refusal = too_many("bram", needs["bram"], part.bram) if needs["bram"] > part.bram else ""
         units = _unit_cells(design)

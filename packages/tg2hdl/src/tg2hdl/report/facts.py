@@ -200,8 +200,10 @@ def _tensors(accelerator: CompiledModel) -> dict[str, dict[str, Any]]:
 
 def memory_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     """Rows of the table of memories."""
+    from tg2hdl_synth.fits import packs_registers
+
     design = accelerator.design
-    blocks = memory_blocks(design, family_named("ecp5"), packed=accelerator.options.family.pack_registers)
+    blocks = memory_blocks(design, family_named("ecp5"), packed=packs_registers(design, "ecp5-85k"))
     sizes = {memory.name: memory.depth * memory.word_width for memory in design.buffers}
     # Blocks of a memory that buffers share are those of the largest one.
     for array in design.arrays:

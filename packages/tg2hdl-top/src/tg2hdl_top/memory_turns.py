@@ -28,6 +28,8 @@ def turn_port(design: Design, memory: MemoryPlan) -> int | None:
     role, sequencer = memory.role, design.sequencer
     if memory.kind != "block" or role.is_rom or role.streamed or len(memory.ports) < 2 or sequencer.interval:
         return None
+    if sequencer.starts and any(plan.kernel.variables for plan in design.kernels):
+        return None  # kernels take more cycles or fewer
     if role.host_writes and sequencer.rows:
         return None  # while kernels run
     if not spares(memory.pieces, len(memory.ports), family_named(design.options.target)):

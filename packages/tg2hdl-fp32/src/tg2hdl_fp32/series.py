@@ -4,7 +4,7 @@ A number is an integer in units of ``2**-PRECISION``. A series about `c` has coe
 argument ``c + half * s``, so that an interval of width ``2 half`` is ``-1 <= s <= 1``.
 """
 
-__all__ = ["Series", "atan", "erf", "exp2", "log2_slope", "tanh"]
+__all__ = ["Series", "atan", "erf", "exp2", "log2_slope", "sine_slope", "tanh"]
 
 from collections.abc import Callable
 from math import isqrt
@@ -66,6 +66,25 @@ def log2_slope(center: int, half: int, terms: int) -> list[int]:
         logarithm.append(power // k if k % 2 else -power // k)
     series: list[int] = []
     for term in logarithm:
+        series.append(_over(term - (_times(series[-1], half) if series else 0), center))
+    return series
+
+
+def sine_slope(center: int, half: int, terms: int) -> list[int]:
+    """``sin(pi/2 x) / x``, on an interval below 1 without 0 inside.
+
+    Parameters
+    ----------
+    center, half, terms
+        As of `Series`.
+    """
+    rate = _times(functions.pi(PRECISION) >> 1, half)
+    sine = _times(functions.sine_slope(center), center)
+    cosine = _times(functions.sine_slope(_ONE - center), _ONE - center)
+    factor, series = _ONE, list[int]()
+    for k in range(terms):
+        term = _times((sine, cosine, -sine, -cosine)[k % 4], factor)
+        factor = _times(factor, rate) // (k + 1)
         series.append(_over(term - (_times(series[-1], half) if series else 0), center))
     return series
 

@@ -3,7 +3,6 @@
 __all__ = ["Cos", "Sin", "SinCos"]
 
 from contextlib import nullcontext
-from functools import cache
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
@@ -13,13 +12,13 @@ from amaranth.lib.wiring import In, Out
 from .carry_save import add_three, save_carries
 from .elementary import limbs
 from .format import FP32, Format
-from .functions import two_over_pi
 from .leading_product import low_bits
 from .logic_table import select
 from .multiplier import multiply
 from .pipeline import Pipeline
 from .quarter_wave import QuarterWave
 from .rom import lookup
+from .sin_any_format import sine_by_polynomials, windows
 from .timing import add_delay, lut_delay
 from .unpacked import unpack
 
@@ -39,26 +38,11 @@ def reduction(format: Format) -> tuple[tuple[int, ...], int, int]:
     """Return the windows of 2/pi, their fraction bits, and how many fraction bits of the product are kept."""
     kept = _CANCELLED[format.name] + format.significand + 3
     fraction = kept + format.significand
-    return _windows(format, least_exponent(format), fraction), fraction, kept
-
-
-@cache
-def _windows(format: Format, least: int, fraction: int) -> tuple[int, ...]:
-    """Bits of 2/pi, from weight 2 down, that count for a significand with exponent `least` and up."""
-    count = format.emax - least + 1
-    size = 1 << (count - 1).bit_length()
-    total = fraction + size + format.significand
-    digits = two_over_pi(total)
-    mask = (1 << fraction + 2) - 1
-    windows = []
-    for k in range(size):
-        drop = total - (least + min(k, count - 1) - format.fraction) - fraction
-        windows.append(digits >> drop & mask)
-    return tuple(windows)
+    return windows(format, least_exponent(format), fraction), fraction, kept
 
 
 class Sin(QuarterWave):
-    """``sin(a)`` of radians: error below 1 ULP for every operand, odd.
+    """``sin(a)`` of radians, in any format: error below 1 ULP for every operand, odd.
 
     The operand is reduced as by Payne and Hanek: the significand is multiplied with just those bits of 2/pi
     that decide the quadrant and the position in it, taken from a table by the exponent. The position is normalized,
@@ -68,12 +52,20 @@ class Sin(QuarterWave):
     """
 
     operation = "sin"
+    formats = None
+
+    def datapath(self, p: Pipeline) -> None:
+        """With a table of quadratics, or in other formats with polynomials."""
+        if self.format.name in _CANCELLED:
+            super().datapath(p)
+        else:
+            sine_by_polynomials(self, p)
 
     def reduce(self, p: Pipeline) -> None:
         """Multiply with a window of 2/pi."""
         f = self.format
         x = unpack(f, p.a, subnormals=self.subnormals)
-        windows, fraction, kept = reduction(f)
+        words, fraction, kept = reduction(f)
         p.negative = x.sign
         p.is_nan = x.is_nan | x.is_inf
         p.significand = x.significand
@@ -81,13 +73,13 @@ class Sin(QuarterWave):
         offset = (x.field - (f.bias + least_exponent(f))).as_signed()
         p.is_tiny = offset[-1]
         p.delay(add_delay(f.exponent))
-        address = offset[: (len(windows) - 1).bit_length()]
-        lookup(p, "window", address, windows, fraction + 2, target=self.target)
+        address = offset[: (len(words) - 1).bit_length()]
+        lookup(p, "window", address, words, fraction + 2, target=self.target)
         self._multiply(p, fraction + 2)
         turns = p.wire(Cat(p.low_part[:-1], Mux(p.low_part[-1], p.high_more, p.high_part)))
-        falls, below = self._quadrant(turns[fraction : fraction + 2])
+        falls, below = self.quadrant(turns[fraction : fraction + 2])
         p.reduced = turns[fraction - kept : fraction] ^ falls.replicate(kept)
-        p.sign = self._sign(p, below & ~p.is_tiny)
+        p.sign = self.signed_result(p, below & ~p.is_tiny)
         p.is_zero = Const(0, 1)
         p.delay(lut_delay(3))
 
@@ -95,11 +87,12 @@ class Sin(QuarterWave):
         """Whether an operand can be so near to a multiple of pi/2: in FP16."""
         return _CANCELLED[self.format.name] > -self.format.emin
 
-    def _quadrant(self, quadrant: Value) -> tuple[Value, Value]:
+    def quadrant(self, quadrant: Value) -> tuple[Value, Value]:
         """Return whether the function falls in a quadrant, and whether it is below zero there."""
         return quadrant[0], quadrant[1]
 
-    def _sign(self, p: Pipeline, below: Value) -> Value:
+    def signed_result(self, p: Pipeline, below: Value) -> Value:
+        """Return whether the result is negative; `below` tells it for positive operands."""
         return p.negative ^ below
 
     def _multiply(self, p: Pipeline, size: int) -> None:
@@ -186,17 +179,19 @@ def _multiply_top(p: Pipeline, window: Value, significand: Value) -> None:
 
 
 class Cos(Sin):
-    """``cos(a)`` of radians: error below 1 ULP for every operand, even; the reduction is that of :class:`Sin`.
+    """``cos(a)`` of radians, in any format: error below 1 ULP for every operand, even; reduced as by :class:`Sin`.
 
     Special values: NaN and infinities give NaN, +-0 gives 1.
     """
 
     operation = "cos"
 
-    def _quadrant(self, quadrant: Value) -> tuple[Value, Value]:
+    def quadrant(self, quadrant: Value) -> tuple[Value, Value]:
+        """Return whether the function falls in a quadrant, and whether it is below zero there."""
         return ~quadrant[0], quadrant[0] ^ quadrant[1]
 
-    def _sign(self, p: Pipeline, below: Value) -> Value:
+    def signed_result(self, p: Pipeline, below: Value) -> Value:
+        """Return `below`: the function is even."""
         return below
 
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
@@ -211,7 +206,7 @@ class SinCos(wiring.Component):
     Parameters
     ----------
     format : Format
-        FP32, FP16 or BF16.
+        Any.
     parameters
         Those of :class:`Sin`.
 

@@ -200,14 +200,17 @@ def test_softmax_stays_in_float_and_is_named(tmp_path: Path) -> None:
     path, x = quantized(tmp_path, net.add("MatMul", "s", "y", (6, 3)), "QDQ", signed=False)
     model = OnnxModel(path, batch=1)
     q = tg2hdl.integer_model(model)
-    assert "softmax" in str(q.report.in_float)
+    assert "s (Softmax)" in q.report.in_float
     found, expected = q.evaluate(x[:, None]).reshape(SAMPLES, -1), runtime(path, x)
     step = float(q.quantized.outputs[0].scale)
     # ONNX Runtime has a softmax of codes, which rounds otherwise.
     assert np.abs(found - expected).max() <= 2.01 * step
     accelerator = tg2hdl.compile(q, x[:1])
+    layers = [kernel.layer for kernel in accelerator.kernels]
+    assert {layers[0], layers[-1]} == {"m (MatMul)", "y (MatMul)"}
+    assert not any(".py" in layer for layer in layers), "no line of this program"
     assert np.abs(q.dequantize(accelerator.golden(x[0])) - q(x[:1])).max() <= 1.01 * step
-    with pytest.raises(UnsupportedError, match=r"no integer form for .*softmax"):
+    with pytest.raises(UnsupportedError, match=r"no integer form for .*s \(Softmax\)"):
         tg2hdl.integer_model(model, allow_float=False)
 
 

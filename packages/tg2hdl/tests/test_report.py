@@ -18,6 +18,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.report import ReportContext, build_report, gather_facts, read_facts
+from tg2hdl.report.charts import _Axis
 from tg2hdl.report.datapath import datapath_groups, draw_datapath
 from tg2hdl.report.model_graph import graph_of
 from tg2hdl.report.page import page_of
@@ -185,6 +186,23 @@ def test_a_page_of_unusual_designs(what, tmp_path):
     page = accelerator.report().html
     assert "<h2>Layers</h2>" in page
     assert ("<th>line</th>" in page) == any(k["place"] for k in gather_facts(accelerator)["kernels"])
+
+
+def test_boxes_of_a_datapath_have_the_names_of_buffers(accelerator):
+    names = {number: f"buffer {number}" for number in range(3)}
+    texts = [group.text for group in datapath_groups(accelerator.design.kernels[0], names)]
+    assert sum(text.endswith(tuple(names.values())) for text in texts) == 3
+    assert {text.split()[0] for text in texts} >= {"read", "write"}
+    assert not any("%" in text for text in texts)
+
+
+@pytest.mark.parametrize("values", [[4.0], [4, 4.1], [0.8, 1.3], [1, 9], [3, 2e4], [1e-3, 1e9]])
+def test_axes_have_ticks(values):
+    axis = _Axis.over(values, 0, 700)
+    places = [at for at, _ in axis.ticks()]
+    assert 2 <= len(places) <= 12
+    assert places == sorted(places)
+    assert len({text for _, text in axis.ticks()}) == len(places)
 
 
 def test_no_ratio_is_below_one():

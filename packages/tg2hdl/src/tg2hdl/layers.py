@@ -15,6 +15,8 @@ _NO_NAME = re.compile(r"temp\d+(_\d+)?|.*_prepared(_\d+)?")
 _PART = re.compile(r"\.k\d+\.\d+$|_(kept|sums)(_\d+)?$")
 """Suffix of a tile, of the channels that are left, or of sums of the others, after the name of the weight."""
 _SUMS = re.compile(r"sums\d+")
+_NODES = re.compile(r"[^()]+ \(\w+\)(, [^()]+ \(\w+\))*")
+"""Nodes of a file as the origin of a kernel, such as ``/fc1/Gemm (Gemm), /relu (Relu)``."""
 _PARAMETER = re.compile(r"\.(weight|bias|running_|num_batches)[^.]*$")
 """Parameters of tinygrad's modules, whose names say nothing beyond the module."""
 
@@ -54,7 +56,8 @@ def sources_of(program: ProgramIR) -> tuple[str, ...]:
 def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Of each kernel, the modules whose weights it reads, such as ``first, norm``; else its place in the program.
 
-    Where kernels read different weights of one dict or list, the key is part of the name: ``W.q``.
+    Where kernels read different weights of one dict or list, the key is part of the name: ``W.q``.  Weights of a file
+    that belong to no module, such as ``onnx::MatMul_12``, leave the name to the nodes that read them.
 
     Parameters
     ----------
@@ -73,6 +76,8 @@ def layers_of(program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> tuple[
     found: list[str] = []
     writer: dict[int, str] = {}
     for call, names, source in zip(program.calls, read, sources_of(program), strict=True):
+        if names and all(n == _module(n) for n in names) and _NODES.fullmatch(source):
+            names = ()  # The nodes of a file say more than its names of tensors.
         kept = (n if _module(n) in shared else _module(n) for n in names)
         reads, writes = call.accesses()
         # A kernel that goes on with sums is of the layer that began them.

@@ -39,18 +39,28 @@ _NOTES_CALLER = "caller" in Metadata.__dataclass_fields__
 
 
 class _Notes(tensor._ContextVar[Metadata | None]):
-    """The notes of tinygrad at new ops, with the line of the user's program that called the method."""
+    """The notes of tinygrad at new ops, with the line of the user's program that called the method if `lines`."""
+
+    def __init__(self, lines: bool) -> None:
+        super().__init__(default=None)
+        self._lines = lines
 
     def set(self, x: Metadata | None) -> Metadata | None:
-        if x is not None and self.state is None and not _NOTES_CALLER:
+        if self._lines and x is not None and self.state is None and not _NOTES_CALLER:
             x = replace(x, name=f"{x.name.strip('_')} ({_line()})")
         return super().set(x)
 
 
 @contextmanager
-def noting() -> Iterator[None]:
-    """Tinygrad's notes carry the user's lines; a note that a failed method left behind is forgotten."""
-    before, tensor._METADATA = tensor._METADATA, _Notes(default=None)
+def noting(*, lines: bool = True) -> Iterator[None]:
+    """`made_by` names ops; a note that a failed method left behind is forgotten.
+
+    Parameters
+    ----------
+    lines : bool
+        Tinygrad's notes of methods carry the user's lines.
+    """
+    before, tensor._METADATA = tensor._METADATA, _Notes(lines)
     before.set(None)
     try:
         yield

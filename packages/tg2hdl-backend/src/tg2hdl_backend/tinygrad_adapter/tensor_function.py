@@ -13,6 +13,7 @@ from tinygrad.uop.ops import Ops
 from tg2hdl_backend.tinygrad_adapter.capture import substitute
 from tg2hdl_backend.tinygrad_adapter.division import quotient
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, tinygrad_dtype
+from tg2hdl_backend.tinygrad_adapter.origins import made_by
 from tg2hdl_ir import UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
 
@@ -48,19 +49,23 @@ class TensorFunction:
                 for n, s in enumerate(self.inputs)
             ]
         )
+        self._used = {*graph.outputs, *(source for node in graph.nodes for source in node.sources)}
         self._constants = {
             number: Tensor(node.arg, dtype=tinygrad_dtype(node.dtype))
             for number, node in enumerate(graph.nodes)
-            if node.op == "const" and node.arg.size > 1
+            if number in self._used and node.op == "const" and node.arg.size > 1
         }
+
+        self._labels = _inherited_labels(graph)
 
     def __call__(self, *inputs: Tensor) -> Any:
         """Results in the structure of the graph."""
         values: dict[int, Tensor] = dict(self._constants)
         values.update(zip(self.graph.inputs, inputs, strict=True))
-        for number, node in enumerate(self.graph.nodes):
-            if number not in values:
-                values[number] = _apply(node, [values[s] for s in node.sources])
+        for number, (node, label) in enumerate(zip(self.graph.nodes, self._labels, strict=True)):
+            if number not in values and number in self._used:
+                with made_by(label):
+                    values[number] = _apply(node, [values[s] for s in node.sources])
         outputs = [values[n] for n in self.graph.outputs]
         if self.graph.structure is not None:
             return substitute(self.graph.structure, outputs)
@@ -73,6 +78,17 @@ class TensorFunction:
             label = self.graph.nodes[number].label or "constant"
             found[label if label not in found else f"{label}_{number}"] = tensor
         return found
+
+
+def _inherited_labels(graph: TensorGraph) -> list[str]:
+    """Labels of all nodes: one without a label, such as a rounding, has that of its latest labelled operand."""
+    labels: list[str] = []
+    for node in graph.nodes:
+        computed = (
+            s for s in sorted(node.sources, reverse=True) if graph.nodes[s].op not in ("const", "input")
+        )
+        labels.append(node.label or next((labels[s] for s in computed if labels[s]), ""))
+    return labels
 
 
 def stored_tensor(array: npt.NDArray[Any]) -> Tensor:

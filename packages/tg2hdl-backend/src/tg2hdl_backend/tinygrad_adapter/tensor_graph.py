@@ -19,6 +19,7 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import (
     spec_of,
     tinygrad_dtype,
 )
+from tg2hdl_backend.tinygrad_adapter.origins import noting
 from tg2hdl_backend.tinygrad_adapter.quantizers import declaration_of, with_finite_numbers
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, reachable_tensors, result_graph
 from tg2hdl_ir import DType, UnsupportedError
@@ -74,7 +75,7 @@ def stateful_graph(
     specs = [spec_of(n, e) for n, e in zip(names, example_inputs, strict=True)]
     arguments = [Tensor.empty(*s.shape, dtype=tinygrad_dtype(s.dtype)) for s in specs]
     held = reachable_tensors(model)
-    with with_finite_numbers():
+    with with_finite_numbers(), noting(lines=False):
         result, outputs, updated = result_graph(model, arguments)
         # An expression that the model updates needs a buffer of its own; reading its value stores it.
         expressions = [name for name in updated if not _is_stored(held[name].uop)]

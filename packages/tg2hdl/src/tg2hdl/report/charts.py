@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -19,6 +19,14 @@ COLORS = 8
 """Colours of series, which the style sheet names ``--c0`` to ``--c7``."""
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 380, 66, 14, 10, 46
+
+_STEPS = (
+    (1,),
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 4, 5, 6, 8),
+    *(tuple(k / n for k in range(n, 10 * n)) for n in (1, 2, 4)),
+)
+"""Multiples of a power of ten at which an axis has ticks, the coarsest first."""
 
 
 class Dot(NamedTuple):
@@ -81,7 +89,7 @@ def scatter(series: Sequence[Series], *, x: str, y: str, caption: str) -> Markup
         series=drawn,
         size=(_WIDTH, _HEIGHT),
         box=(_LEFT, _TOP, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM),
-        ticks=(list(across.ticks()), list(up.ticks())),
+        ticks=(across.ticks(), up.ticks()),
         titles=(x, y),
         caption=caption,
     )
@@ -138,12 +146,15 @@ class _Axis:
         )
         return self.first + share * (self.last - self.first)
 
-    def ticks(self) -> Iterator[tuple[float, str]]:
+    def ticks(self) -> list[tuple[float, str]]:
+        """At least four round numbers: powers of ten, or also their multiples."""
         decades = math.log10(self.high / self.low)
-        steps = (1, 2, 5) if decades < 2.5 else (1,)
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         every = max(1, math.ceil(decades / 6))
-        for power in range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1):
-            for step in steps:
-                value = step * 10.0**power
-                if self.low <= value <= self.high and power % every == 0:
-                    yield self.at(value), f"{value:,.0f}" if value >= 1 else f"{value:.4g}"
+        found: list[float] = []
+        for steps in _STEPS:
+            values = (step * 10.0**power for power in powers if power % every == 0 for step in steps)
+            found = [value for value in values if self.low <= value <= self.high]
+            if len(found) >= 4:
+                break
+        return [(self.at(v), f"{v:,.0f}" if v == int(v) else f"{v:,.4g}") for v in found]

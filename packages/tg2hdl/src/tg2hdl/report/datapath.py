@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
@@ -40,8 +41,15 @@ class Group:
         return f"{times}{self.detail or self.label}"
 
 
-def datapath_groups(plan: HardwarePlan) -> list[Group]:
-    """The nodes on the paths from loads to stores, without the arithmetic of addresses."""
+def datapath_groups(plan: HardwarePlan, names: Mapping[int, str] = {}) -> list[Group]:
+    """The nodes on the paths from loads to stores, without the arithmetic of addresses.
+
+    Parameters
+    ----------
+    plan : HardwarePlan
+    names : mapping of int to str, optional
+        Names of buffers by their slot in the kernel.
+    """
     kept = _datapath(plan)
     groups: list[Group] = []
     by_key: dict[object, int] = {}
@@ -55,17 +63,25 @@ def datapath_groups(plan: HardwarePlan) -> list[Group]:
         key = (type(node), re.sub(r"%?\d+", "", detail), at.stage, node.width, sources, node.leaf)
         if key not in by_key:
             by_key[key] = len(groups)
-            groups.append(
-                Group(node.label, detail.split(" if=")[0], _kind(node), at.stage, node.width, sources=sources)
-            )
+            text = re.sub(r" \w+=%\d+", "", detail)
+            if isinstance(node, Load | Store) and node.buffer in names:
+                text = f"{'read' if isinstance(node, Load) else 'write'} {names[node.buffer]}"
+            groups.append(Group(node.label, text, _kind(node), at.stage, node.width, sources=sources))
         of[node.number] = by_key[key]
         groups[of[node.number]].members.append(node.number)
     return groups
 
 
-def draw_datapath(plan: HardwarePlan) -> Markup:
-    """SVG in the colours of the page, or a sentence when the datapath is too large to be drawn."""
-    groups = datapath_groups(plan)
+def draw_datapath(plan: HardwarePlan, names: Mapping[int, str] = {}) -> Markup:
+    """SVG in the colours of the page, or a sentence when the datapath is too large to be drawn.
+
+    Parameters
+    ----------
+    plan : HardwarePlan
+    names : mapping of int to str, optional
+        Names of buffers by their slot in the kernel.
+    """
+    groups = datapath_groups(plan, names)
     if len(groups) > LARGEST:
         text = "The datapath has {} different nodes, which is too many for a drawing; the printed plan lists them."
         return Markup("<p>" + text + "</p>").format(len(groups))

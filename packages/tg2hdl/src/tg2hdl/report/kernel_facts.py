@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tg2hdl.layers import sources_of
@@ -20,7 +20,7 @@ from tg2hdl_lower.plan.operations import UnitOp
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
 
-__all__ = ["kernel_facts"]
+__all__ = ["kernel_facts", "result_names"]
 
 _PLACE = re.compile(r"\(([^()]*:\d+)\)")
 """File and line in a layer's name, such as ``conv2d (cnn.py:8)``."""
@@ -73,6 +73,16 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     return found
 
 
+def result_names(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Names of buffers between kernels, with the kernel that writes them, such as ``temp2 of fc1``."""
+    writers: dict[str, list[str]] = {}
+    for kernel in facts["kernels"]:
+        for name in kernel["writes"]:
+            writers.setdefault(name, []).append(kernel["label"])
+    temporary = {name for name, tensor in facts["tensors"].items() if tensor["role"] == "temporary"}
+    return {n: f"{n} of {labels[0]}" for n, labels in writers.items() if n in temporary and len(labels) == 1}
+
+
 def _place(source: str) -> str:
     """Files and lines of an origin."""
     return ", ".join(dict.fromkeys(_PLACE.findall(source)))
@@ -80,7 +90,7 @@ def _place(source: str) -> str:
 
 def _labels(kernels: Sequence[tuple[str, str, str]]) -> list[str]:
     """A name that no other kernel has: of its layer, with its part of it or its line, else with a number."""
-    names = [re.sub(r" *\([^()]*:\d+\)", "", layer) or name for layer, name, _ in kernels]
+    names = [re.sub(r" *\(([^()]*:\d+|\w+)\)", "", layer) or name for layer, name, _ in kernels]
     parts = [" ".join(re.findall(r"_(sums|rest)\b", name)) for _, name, _ in kernels]
     for more in (parts, [place for _, _, place in kernels]):
         counts = Counter(names)

@@ -9,6 +9,7 @@ from tg2hdl.explain import KernelExplanation, explain_design
 from tg2hdl.html_templates import environment
 from tg2hdl.report.charts import heat_map
 from tg2hdl.report.datapath import draw_datapath
+from tg2hdl.report.kernel_facts import result_names
 from tg2hdl.report.utilization import Resource, heat, resources
 from tg2hdl.report.waveform import draw_wave
 from tg2hdl_lower import HardwarePlan
@@ -53,11 +54,21 @@ def kernel_pages(
     template = environment().get_template("kernel.html.j2")
     longest = sorted(range(len(kernels)), key=lambda n: -kernels[n]["cycles"])[:DRAWN]
     memories = {m["name"]: m for m in facts["memories"]}
+    results, buffers = result_names(facts), design.program.buffers
     pages = []
-    for n, (k, plan) in enumerate(zip(kernels, design.kernels, strict=True)):
+    for n, (k, plan, call) in enumerate(zip(kernels, design.kernels, design.program.calls, strict=True)):
+        named = {b.name: b.name if b.name in k["writes"] else results.get(b.name, b.name) for b in buffers}
+        slots = {
+            m.idx: named[buffers[n].name] for m, n in zip(call.kernel.buffers, call.buffers, strict=True)
+        }
         rows = heat(accelerator, used[n], bins=80, window=(k["start"], k["end"]))
         shown = [
-            {"name": _KINDS[r["kind"]].format(r["name"]), "note": _note(r), "used": r["used"]} for r in rows
+            {
+                "name": _KINDS[r["kind"]].format(named.get(r["name"], r["name"])),
+                "note": _note(r),
+                "used": r["used"],
+            }
+            for r in rows
         ]
         caption = (
             f"Share of each resource that this kernel uses, in the cycles {k['start']:,} to {k['end']:,}."
@@ -70,7 +81,7 @@ def kernel_pages(
                 explained=explained[n],
                 loops=_loops(plan),
                 heat=heat_map(f"heat-{n}", shown, (k["start"], k["end"]), caption),
-                datapath=draw_datapath(plan) if n in longest else "",
+                datapath=draw_datapath(plan, slots) if n in longest else "",
                 memories=[
                     (memories[name], verb)
                     for verb in ("reads", "writes")

@@ -11,6 +11,7 @@ from tg2hdl.explain import explain_design
 from tg2hdl.html_templates import environment
 from tg2hdl.report.charts import heat_map
 from tg2hdl.report.context import ReportContext
+from tg2hdl.report.kernel_facts import result_names
 
 __all__ = ["render"]
 
@@ -36,7 +37,7 @@ def render(context: ReportContext) -> str:
     ports = sorted(
         (row for row in facts["utilization"] if row["kind"] in ("read", "write")), key=lambda r: -r["events"]
     )
-    results = _results(facts)
+    results = result_names(facts)
     shown = [
         {
             "name": _NAMES[row["kind"]].format(results.get(row["name"], row["name"])),
@@ -57,16 +58,6 @@ def render(context: ReportContext) -> str:
     texts = [f"{count} {what}" for what, count in left.items() if count > 0]
     more = f"<p>Not shown: {' and '.join(texts)} with less to do.</p>" if texts else ""
     return chart + Markup(more) + _waits(context)
-
-
-def _results(facts: dict[str, Any]) -> dict[str, str]:
-    """Names of buffers between kernels, with the kernel that writes them, such as ``temp2 of fc1``."""
-    writers: dict[str, list[str]] = {}
-    for kernel in facts["kernels"]:
-        for name in kernel["writes"]:
-            writers.setdefault(name, []).append(kernel["label"])
-    temporary = {name for name, tensor in facts["tensors"].items() if tensor["role"] == "temporary"}
-    return {n: f"{n} of {labels[0]}" for n, labels in writers.items() if n in temporary and len(labels) == 1}
 
 
 def _running(kernel: dict[str, Any], cycles: int, columns: int, number: int) -> dict[str, Any]:

@@ -45,6 +45,15 @@ document.addEventListener("focusin", (e) => {
 });
 document.addEventListener("focusout", hideTip);
 
+// Width of a name in the font of a drawing.
+function widthOf(svg, name) {
+  const text = made("text", { class: "name" }, name);
+  svg.append(text);
+  const width = text.getComputedTextLength();
+  text.remove();
+  return width;
+}
+
 // Heat maps: a row for each resource, a rectangle for each run of equal columns.
 function drawHeat(data) {
   const { rows, cycles: [first, last] } = JSON.parse(data.textContent);
@@ -52,7 +61,7 @@ function drawHeat(data) {
   const svg = document.getElementById(data.dataset.heat), row = 20, top = 4;
   const narrow = document.documentElement.clientWidth < 640;
   const names = rows.map((r) => shortened(r.name, narrow ? 22 : 34));
-  const left = 14 + 6.6 * Math.max(8, ...names.map((n) => n.length)), wide = narrow ? 330 : 860, width = left + wide + 10, columns = rows.length ? rows[0].used.length : 1;
+  const left = 14 + Math.max(60, ...names.map((n) => widthOf(svg, n))), wide = narrow ? 330 : 860, width = left + wide + 10, columns = rows.length ? rows[0].used.length : 1;
   const height = top + rows.length * row + 40, x = (n) => left + (wide * n) / columns;
   const cycle = (n) => first + ((last - first) * n) / columns;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -117,8 +126,8 @@ async function openKernel(number) {
   shown = number;
   const content = dialog.querySelector(".content");
   content.innerHTML = pages[number];
-  all("script[data-heat]", content).forEach(drawHeat);
   if (!dialog.open) dialog.showModal();
+  all("script[data-heat]", content).forEach(drawHeat);
   dialog.scrollTop = 0;
   remember(`#k${number}`);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tg2hdl_ir import DType, IRConst, IROp, UnsupportedError
-from tg2hdl_tpu.device.emitter import Emitter, LaneConstant, Value
+from tg2hdl_tpu.device.emitter import SWAPPED, Emitter, LaneConstant, Value
 from tg2hdl_tpu.device.half import (
     brain_from_integer,
     half_bits,
@@ -123,11 +123,6 @@ _SIMPLE: dict[tuple[str, str], str] = {
     ("trunc", "float"): "ftrunc",
 }
 _OVERFLOWS = ("add", "sub", "mul", "div", "exp2", "log2", "sin", "sqrt")
-_SWAPPED = {
-    **{op: op for op in ("add", "mul", "and", "or", "xor", "eq", "ne", "fadd", "fmul", "feq", "fne")},
-    **{op: op for op in ("max", "min", "maxu", "minu")},
-    **{"sub": "rsub", "fsub": "frsub", "fdiv": "frdiv"},
-}
 
 
 def simple_operation(op: str, kind: str) -> str | None:
@@ -181,8 +176,8 @@ def operation(emit: Emitter, node: IROp, values: list[Value]) -> Value:
 
 def _simple(emit: Emitter, op: str, values: list[Value]) -> Value:
     a, *rest = values
-    if rest and isinstance(a, LaneConstant) and op in _SWAPPED and not isinstance(rest[0], LaneConstant):
-        return emit.operate(_SWAPPED[op], rest[0], a)
+    if rest and isinstance(a, LaneConstant) and op in SWAPPED and not isinstance(rest[0], LaneConstant):
+        return emit.operate(SWAPPED[op], rest[0], a)
     return emit.operate(op, a, *rest)
 
 

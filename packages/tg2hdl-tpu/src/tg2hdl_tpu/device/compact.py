@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
+from typing import Any
 
 import numpy as np
 
@@ -61,20 +62,25 @@ def _collect(
     before: RowPlace | None = None
     rows = np.unique(source)
     for n, from_ in enumerate(rows):
-        last = n == len(rows) - 1
-        found = RowPlace(result, row, to) if len(rows) == 1 else RowPlace(Rows(count), stride=int(count > 1))
-        emit.line(
-            "copy",
-            dst=found,
-            a=RowPlace(value.rows, value.first + int(from_), over),
-            b=order,
-            pre=CROSSBAR,
-            xlu=XLU.index("permute"),
-            count=count,
+        inside = source == from_
+        turns = np.unique((place - np.arange(lanes))[inside] % lanes)
+        moved: dict[str, Any] = {"pre": CROSSBAR, "count": count}
+        moved |= (
+            {"xlu": XLU.index("rotate"), "k": int(turns[0])}
+            if len(turns) == 1
+            else {"xlu": XLU.index("permute"), "b": order}
         )
-        if before is not None:
-            into = RowPlace(result, row, to) if last else RowPlace(Rows(count), stride=int(count > 1))
-            emit.line("copy", dst=into, a=RowPlace(emit.code.constant(source == from_)), count=count)
-            emit.line("select", dst=into, a=found, b=before, count=count)
-            found = into
-        before = found
+        here = RowPlace(value.rows, value.first + int(from_), over)
+        into = (
+            RowPlace(result, row, to) if n == len(rows) - 1 else RowPlace(Rows(count), stride=int(count > 1))
+        )
+        if before is None:
+            emit.line("copy", dst=into, a=here, **moved)
+        else:
+            if len(turns) > 1:
+                found = RowPlace(Rows(count), stride=int(count > 1))
+                emit.line("copy", dst=found, a=here, **moved)
+                here, moved = found, {"count": count}
+            emit.line("copy", dst=into, a=RowPlace(emit.code.constant(inside)), count=count)
+            emit.line("select", dst=into, a=here, b=before, **moved)
+        before = into

@@ -16,6 +16,12 @@ __all__ = ["Emitter", "LaneConstant", "Value", "Vector"]
 CROSSBAR = PRE.index("xlu")
 #: Address registers; nothing keeps one for longer than a few lines.
 EXTERNAL, WORD, ROW, SEGMENT, GATE, BRANCH = 1, 2, 3, 4, 5, 7
+#: Operations with their operands exchanged.
+SWAPPED = {
+    **{op: op for op in ("add", "mul", "and", "or", "xor", "eq", "ne", "fadd", "fmul", "feq", "fne")},
+    **{op: op for op in ("max", "min", "maxu", "minu")},
+    **{"sub": "rsub", "fsub": "frsub", "fdiv": "frdiv"},
+}
 
 
 @dataclass(frozen=True)

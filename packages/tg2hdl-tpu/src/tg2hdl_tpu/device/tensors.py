@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
 from tg2hdl_tpu.device.axes import AxisLayout, dense, spread
 from tg2hdl_tpu.device.code import Line, RowPlace, Rows
 from tg2hdl_tpu.device.compact import compact
-from tg2hdl_tpu.device.emitter import CROSSBAR, LaneConstant
+from tg2hdl_tpu.device.emitter import CROSSBAR, LaneConstant, Value
 from tg2hdl_tpu.device.fold import Unfit
 from tg2hdl_tpu.device.image import GUARD
 from tg2hdl_tpu.device.memory import elements_of_word
@@ -171,8 +172,17 @@ class Tensors:
                 count=count,
             )
         space, emit.space = emit.space, (words.count,)
-        bit = Tile(emit.code.constant(lane % narrow * (32 // narrow)), False, 0, (0,))
-        value = from_bits(emit, emit.operate("shr", Tile(words, False, 0, (1,)), bit), dtype)
+        width = 32 // narrow
+        bit, op = lane % narrow * width, "shr"
+        if is_signed := dtype.kind == "int":
+            bit, op = 32 - width - bit, "shl"
+        places = Tile(emit.code.constant(bit), False, 0, (0,))
+        value: Value = emit.operate(op, Tile(words, False, 0, (1,)), places)
+        value = (
+            emit.operate("sra", value, LaneConstant(32 - width))
+            if is_signed
+            else from_bits(emit, value, dtype)
+        )
         emit.space = space
         assert isinstance(value, Tile)
         return _Resident(value.rows, low * narrow)
@@ -197,7 +207,7 @@ class Tensors:
         form, layout, lanes = self.form(node.addr), self.layout, self.emit.config.lanes
         block = self._block(node.buf_idx, form)
         pattern, first, steps = layout.pattern(form), layout.first(form), layout.steps(form)
-        used = lanes if layout.rows else layout.last
+        used = lanes if layout.cut_row is not None else layout.last
         if (pattern == np.arange(lanes))[:used].all() and not any(v % lanes for v in (first, *steps)):
             strides = tuple(s // lanes for s in steps)
             if block is None:
@@ -205,7 +215,7 @@ class Tensors:
             return Tile(block.rows, False, 0, strides, first // lanes - block.first)
         if block is None:
             raise Unfit
-        return self._permuted(block, pattern, first, steps)
+        return self._permuted(block, pattern, used, first, steps)
 
     def _apart(self, slot: int, first: int, steps: tuple[int, ...]) -> Tile:
         """Rows of a tensor that lie far apart, side by side in VMEM."""
@@ -231,14 +241,16 @@ class Tensors:
                 )
         return Tile(rows, False, 0, strides)
 
-    def _permuted(self, block: _Resident, pattern: np.ndarray, first: int, steps: tuple[int, ...]) -> Tile:
-        """Lanes of one row each, in an order of their own."""
+    def _permuted(
+        self, block: _Resident, pattern: np.ndarray, used: int, first: int, steps: tuple[int, ...]
+    ) -> Tile:
+        """Lanes of one row each, in an order of their own; what is in those that are not used does not matter."""
         emit, lanes = self.emit, self.emit.config.lanes
-        low = int(pattern.min())
-        into = emit.fresh([s != 0 for s in steps])
+        low = int(pattern[:used].min())
         shifted: list[tuple[int, int, int]] = []  # extent, step, stride of the result
         aligned: list[tuple[int, int, int]] = []
-        for extent, step, stride in zip(self.layout.space, steps, into.strides, strict=True):
+        strides = dense(self.layout.space, [s != 0 for s in steps])
+        for extent, step, stride in zip(self.layout.space, steps, strides, strict=True):
             turns = lanes // gcd(step, lanes)  # after which lanes are the same
             if step and turns > 1 and extent % turns == 0:
                 aligned.append((extent // turns, step * turns, stride * turns))
@@ -249,16 +261,27 @@ class Tensors:
                 aligned.append((extent, step, stride))
         if prod(e for e, _, _ in shifted) > _SHIFTS:
             raise Unfit
-        for place in combinations(*(range(e) for e, _, _ in shifted)):
-            base = first + sum(p * s for p, (_, s, _) in zip(place, shifted, strict=True))
-            target = sum(p * t for p, (_, _, t) in zip(place, shifted, strict=True))
+
+        def source_of(base: int) -> tuple[int, np.ndarray]:
             row = (base + low) // lanes
             index = base + pattern - row * lanes
+            index[used:] %= lanes
+            return row - block.first, index
+
+        if not shifted:
+            row, index = source_of(first)
+            turn = _turn(index)
+            if turn is not None:
+                return Tile(block.rows, False, 0, tuple(s // lanes for s in steps), row, turn)
+        into = emit.fresh([s != 0 for s in steps])
+        for place in combinations(*(range(e) for e, _, _ in shifted)):
+            row, index = source_of(first + sum(p * s for p, (_, s, _) in zip(place, shifted, strict=True)))
+            target = sum(p * t for p, (_, _, t) in zip(place, shifted, strict=True))
             for (to, source), count, (stride, step) in spread(
                 [e for e, _, _ in aligned], [t for _, _, t in aligned], [s // lanes for _, s, _ in aligned]
             ):
                 where = RowPlace(into.rows, target + to, stride)
-                self._lanes_of(where, RowPlace(block.rows, row - block.first + source, step), index, count)
+                self._lanes_of(where, RowPlace(block.rows, row + source, step), index, count)
         return into
 
     def _lanes_of(self, into: RowPlace, source: RowPlace, index: np.ndarray, count: int) -> None:
@@ -269,21 +292,14 @@ class Tensors:
 
         def permute(to: RowPlace, row: int) -> None:
             from_, order = replace(source, row=source.row + row), (index % lanes).astype(np.int32)
+            fields: dict[str, Any] = {"xlu": XLU.index("permute")}
             if (order == order[0]).all():
-                emit.line(
-                    "copy",
-                    dst=to,
-                    a=from_,
-                    count=count,
-                    pre=CROSSBAR,
-                    xlu=XLU.index("broadcast"),
-                    k=int(order[0]),
-                )
+                fields = {"xlu": XLU.index("broadcast"), "k": int(order[0])}
+            elif (turn := _turn(order)) is not None:
+                fields = {"xlu": XLU.index("rotate"), "k": turn}
             else:
-                place = RowPlace(emit.code.constant(order))
-                emit.line(
-                    "copy", dst=to, a=from_, b=place, count=count, pre=CROSSBAR, xlu=XLU.index("permute")
-                )
+                fields["b"] = RowPlace(emit.code.constant(order))
+            emit.line("copy", dst=to, a=from_, count=count, pre=CROSSBAR, **fields)
 
         if index.max() < lanes:
             permute(into, 0)
@@ -452,3 +468,9 @@ class Tensors:
             emit.line("copy", dst=RowPlace(old, lane=at // width), a=source, count=1, segment=segment)
             at += width
         emit.line("store", a=RowPlace(old), b=row, slot=slot, count=1)
+
+
+def _turn(index: np.ndarray) -> int | None:
+    """How far lanes in this order are turned in a circle, or None."""
+    turn = int(index[0])
+    return turn if (index == (turn + np.arange(len(index))) % len(index)).all() else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -11,17 +11,22 @@ import numpy as np
 
 from tg2hdl_tpu.device.axes import dense, spread
 from tg2hdl_tpu.device.code import RowPlace, Rows
-from tg2hdl_tpu.device.emitter import Emitter, LaneConstant, Value, Vector
+from tg2hdl_tpu.device.emitter import CROSSBAR, SWAPPED, Emitter, LaneConstant, Value, Vector
+from tg2hdl_tpu.isa import XLU
 
 __all__ = ["Tile", "TileEmitter"]
 
 
 @dataclass(frozen=True, eq=False)
 class Tile(Vector):
-    """A value for each iteration: rows from `first` on, with a stride for each dimension of the space."""
+    """A value for each iteration: rows from `first` on, with a stride for each dimension of the space.
+
+    Lane l of the value is lane l + `turn` of the rows, in a circle.
+    """
 
     strides: tuple[int, ...] = ()
     first: int = 0
+    turn: int = 0
 
     def at(self, dimension: int, index: int) -> Tile:
         """The part at one place of a dimension.
@@ -34,7 +39,7 @@ class Tile(Vector):
             Place in it.
         """
         strides = (*self.strides[:dimension], *self.strides[dimension + 1 :])
-        return Tile(self.rows, False, 0, strides, self.first + index * self.strides[dimension])
+        return replace(self, strides=strides, first=self.first + index * self.strides[dimension])
 
     def part(self, dimension: int, start: int) -> Tile:
         """The part from a place of a dimension on.
@@ -46,7 +51,7 @@ class Tile(Vector):
         start : int
             First place in it.
         """
-        return Tile(self.rows, False, 0, self.strides, self.first + start * self.strides[dimension])
+        return replace(self, first=self.first + start * self.strides[dimension])
 
 
 class TileEmitter(Emitter):
@@ -63,10 +68,14 @@ class TileEmitter(Emitter):
         return Tile(row, True, 0, (0,) * len(self.space))
 
     def tile(self, value: Value) -> Tile:
-        """The value as rows."""
+        """The value as rows, lane by lane."""
         if isinstance(value, LaneConstant):
             return self.single(value.bits)
         assert isinstance(value, Tile)
+        if value.turn:
+            into = self.fresh([s != 0 for s in value.strides])
+            self.rows("copy", into, value)
+            return into
         return value
 
     def fresh(self, varies: Sequence[bool]) -> Tile:
@@ -100,7 +109,9 @@ class TileEmitter(Emitter):
         **fields : int
             Further fields of the instruction.
         """
-        first = self.tile(a)
+        if isinstance(b, Tile) and b.turn and op in SWAPPED and not (isinstance(a, Tile) and a.turn):
+            op, a, b = SWAPPED[op], b, a
+        first = a if isinstance(a, Tile) else self.tile(a)
         second = None if b is None or isinstance(b, LaneConstant) else self.tile(b)
         if into is None:
             strides = (first.strides, (0,) * len(self.space) if second is None else second.strides)
@@ -130,7 +141,7 @@ class TileEmitter(Emitter):
         into : Tile
             Rows of the result.
         a, b : Tile
-            Operands; `b` may be missing.
+            Operands; `b` may be missing, and its lanes are not turned.
         space : sequence of int or None
             Extents, outermost first; those of the emitter by default.
         register : int
@@ -145,6 +156,8 @@ class TileEmitter(Emitter):
             operands.append(b.strides)
         for firsts, count, strides in spread(space, *operands):
             parts: dict[str, Any] = dict(fields)
+            if a.turn:
+                parts |= {"pre": CROSSBAR, "xlu": XLU.index("rotate"), "k": a.turn}
             if isinstance(b, LaneConstant):
                 parts |= {"b": b.bits, "constant": 1}
             elif isinstance(b, Tile):
@@ -169,6 +182,7 @@ class TileEmitter(Emitter):
             return a if condition.bits else b
         operands = [v for v in (condition, a, b) if isinstance(v, Tile)]
         into = self.fresh([any(s) for s in zip(*(v.strides for v in operands), strict=True)])
+        other = b if isinstance(b, LaneConstant) else self.tile(b)
         self.rows("copy", into, self.tile(condition))
-        self.rows("select", into, self.tile(a), b if isinstance(b, LaneConstant) else self.tile(b))
+        self.rows("select", into, a if isinstance(a, Tile) else self.tile(a), other)
         return into

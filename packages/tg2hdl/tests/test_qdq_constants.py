@@ -271,3 +271,26 @@ def test_a_computed_constant_has_the_float32_bits_of_the_file(tmp_path: Path) ->
     x = np.array([-2.5, -1, 0.5, 1, 2], np.float32)
     expected = runtime_session(path).run(None, {"x": x})[0]
     np.testing.assert_allclose(tg2hdl.compile(path, x).golden(x), expected, rtol=4e-7)
+
+
+@pytest.mark.parametrize("scale", [0.0019558726, 0.03, 3.0])
+@pytest.mark.parametrize("codes", [(255,), (0, 7, 128, 200, 255)], ids=len)
+def test_codes_of_a_constant_are_constant(codes: tuple[int, ...], scale: float, tmp_path: Path) -> None:
+    """A file without inputs, as ``quantize_static`` makes of a constant output."""
+    node = onnx.helper.make_node
+    nodes = [node("DequantizeLinear", ["q", "s", "z"], ["d"]), node("QuantizeLinear", ["d", "so", "z"], ["y"])]
+    arrays = {"q": np.uint8(codes), "s": F(0.0019558726), "so": F(scale), "z": np.uint8(128)}
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, [len(codes)])],
+        [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items()],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)], ir_version=9), path
+    )
+    found = tg2hdl.compile(path)
+    np.testing.assert_array_equal(found.golden(), runtime_session(path).run(None, {})[0])
+    assert found.captured.model.report.is_exact

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir import UnsupportedError
-from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph
+from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph, evaluate_nodes
 from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
 from tg2hdl_ir.tensors.roundings import code_sum
 from tg2hdl_quant.graph.builder import IntegerBuilder
@@ -166,15 +166,17 @@ def _of_several(builder: IntegerBuilder, total: IntegerSum, wanted: _Codes) -> t
 
 
 def _is_rounded_so(builder: IntegerBuilder, number: int, total: IntegerSum, wanted: _Codes) -> bool:
-    """Whether codes are those of the quantizer in float32, for every value of a narrow term."""
+    """Whether codes are those of the quantizer in float32, for every value of a narrow term or for a constant."""
     term = total.terms[0]
     if term.high - term.low >= NARROW or np.any(total.offset):
         return False
-    rank = len(total.shape)
-    steps = np.arange(term.low, term.high + 1).reshape(-1, *(1,) * rank)
+    graph = TensorGraph("", tuple(builder.nodes), (), (), ())
+    if builder.nodes[term.node].op == "const":
+        steps = evaluate_nodes(graph, (), [term.node])[term.node].astype(np.int64)
+    else:
+        steps = np.arange(term.low, term.high + 1).reshape(-1, *(1,) * len(total.shape))
     values = steps.astype(np.float32) * term.scale.astype(np.float32)
     expected = np.clip(wanted.quantizer.codes(values), wanted.low, wanted.high)
-    graph = TensorGraph("", tuple(builder.nodes), (), (), ())
     own = steps.astype(builder.nodes[term.node].dtype.numpy())
     return bool(np.all(evaluated(graph, term.node, own, number) == expected))
 

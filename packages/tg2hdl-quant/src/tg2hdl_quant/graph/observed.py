@@ -152,7 +152,7 @@ def evaluated(graph: TensorGraph, base: int, values: npt.NDArray[Any], wanted: i
     wanted : int
         Number of the node to compute.
     """
-    nodes = list(graph.nodes[: wanted + 1])
+    nodes = list(graph.nodes[: max(base, wanted) + 1])  # constants are folded, also to an earlier one
     nodes[base] = TensorNode("input", (), 0, nodes[base].shape, nodes[base].dtype)
     return evaluate_nodes(replace(graph, nodes=tuple(nodes)), [values], [wanted])[wanted]
 

@@ -278,7 +278,10 @@ def test_a_computed_constant_has_the_float32_bits_of_the_file(tmp_path: Path) ->
 def test_codes_of_a_constant_are_constant(codes: tuple[int, ...], scale: float, tmp_path: Path) -> None:
     """A file without inputs, as ``quantize_static`` makes of a constant output."""
     node = onnx.helper.make_node
-    nodes = [node("DequantizeLinear", ["q", "s", "z"], ["d"]), node("QuantizeLinear", ["d", "so", "z"], ["y"])]
+    nodes = [
+        node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        node("QuantizeLinear", ["d", "so", "z"], ["y"]),
+    ]
     arrays = {"q": np.uint8(codes), "s": F(0.0019558726), "so": F(scale), "z": np.uint8(128)}
     graph = onnx.helper.make_graph(
         nodes,

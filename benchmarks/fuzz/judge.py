@@ -206,6 +206,11 @@ class _Reference:
         if not any(problems):
             return Verdict("unstable", text)
         text = next(p for p in problems if p)
+        if self.is_quantized:
+            # Without optimizations, sums of pairs of products saturate on x86 processors without VNNI.
+            optimized = run(self.plain, case.feeds, is_optimized=True)
+            if not any(map(_problem, self.names, found, optimized, spread)):
+                return Verdict("right")
         second = self._second(case.feeds)
         if second is not None and not any(map(_problem, self.names, found, second, spread)):
             return Verdict("reference", text)

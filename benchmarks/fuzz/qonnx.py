@@ -1,4 +1,4 @@
-"""QONNX's quantizers by the plain operators that define them, so that ONNX Runtime computes them."""
+"""QONNX's quantizers and LRN by the plain operators that define them, so that ONNX Runtime computes them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ DOMAIN = "qonnx.custom_op.general"
 
 
 def plain(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model of QONNX by the operators that define it."""
-    if not any(n.domain == DOMAIN for n in model.graph.node):
+    """A model without the operators of QONNX, and without LRN.
+
+    ONNX Runtime's LRN adds and subtracts in a running sum, whose rounding errors are those of its largest square;
+    onnx.reference's differs from the standard.
+    """
+    if not any(n.domain == DOMAIN or n.op_type == "LRN" for n in model.graph.node):
         return model
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     nodes: list[onnx.NodeProto] = []
     constants: list[onnx.TensorProto] = []
     for number, node in enumerate(model.graph.node):
-        nodes += _expanded(number, node, known, constants) if node.domain == DOMAIN else [node]
+        if node.op_type == "LRN":
+            nodes += _normalized(number, node, constants)
+        else:
+            nodes += _expanded(number, node, known, constants) if node.domain == DOMAIN else [node]
     made = onnx.ModelProto.FromString(model.SerializeToString())
     del made.graph.node[:], made.opset_import[:]
     made.graph.node.extend(nodes)
@@ -62,3 +69,29 @@ def _expanded(
         yield helper.make_node(op, [clipped], [rounded], name=f"plain {number}", doc_string=exact)
     yield helper.make_node("Sub", [rounded, zero], [f"{rounded}.moved"])
     yield helper.make_node("Mul", [f"{rounded}.moved", scale], list(node.output))
+
+
+def _normalized(
+    number: int, node: onnx.NodeProto, constants: list[onnx.TensorProto]
+) -> Iterator[onnx.NodeProto]:
+    """``x / (bias + alpha * mean of neighbouring channels' squares) ** beta``."""
+    attributes = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+    attributes |= {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    size, (x,) = attributes.pop("size"), node.input
+    named = {name: np.float32(value) for name, value in attributes.items()} | {"axis": np.array([1])}
+    names = {name: f"plain{number}.{name}" for name in named}
+    constants += [numpy_helper.from_array(np.asarray(a), names[n]) for n, a in named.items()]
+    first = (size - 1) // 2
+    steps = [f"plain{number}.{n}" for n in range(7)]
+    square, deep, mean, flat, scaled, base, power = steps
+    pads = [first, 0, 0, size - 1 - first, 0, 0]
+    yield helper.make_node("Mul", [x, x], [square])
+    yield helper.make_node("Unsqueeze", [square, names["axis"]], [deep])
+    yield helper.make_node(
+        "AveragePool", [deep], [mean], kernel_shape=[size, 1, 1], pads=pads, count_include_pad=1
+    )
+    yield helper.make_node("Squeeze", [mean, names["axis"]], [flat])
+    yield helper.make_node("Mul", [flat, names["alpha"]], [scaled])
+    yield helper.make_node("Add", [scaled, names["bias"]], [base])
+    yield helper.make_node("Pow", [base, names["beta"]], [power])
+    yield helper.make_node("Div", [x, power], list(node.output))

@@ -1,6 +1,7 @@
 """What each host port costs: cycles to bring the inputs and fetch the results, and cells.
 
-    python benchmarks/ports/run.py    writes ports.json and ports.md; about a minute
+    python benchmarks/ports/run.py          writes ports.json and ports.md; about a minute
+    python benchmarks/ports/run.py --fit    fits the estimate of LUTs to them, and prints its errors
 
 The design is a layer of 64 to 10 int8 values with int32 results, 10 multipliers, simulated through the driver of each
 port, and compared with numpy.  Cells are those of the port alone after Yosys' synthesis for an ECP5, without place and
@@ -10,6 +11,7 @@ of USB, whose inputs include the configuration of the device, and 1 for a byte o
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 from collections import Counter
@@ -22,6 +24,8 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.bench import json_text, markdown_table
 from tg2hdl_sim.yosys import run_yosys
+from tg2hdl_synth.rtlil import read_rtlil
+from tg2hdl_synth.words import count_words
 from tg2hdl_top.ports import build_port
 
 HERE = Path(__file__).parent
@@ -33,10 +37,32 @@ def layer(x):
     return x.cast("int32") @ Tensor(W).cast("int32")
 
 
-def row(port: str) -> dict[str, object]:
+def compiled(port: str) -> tuple[tg2hdl.Accelerator, np.ndarray]:
     x = np.random.default_rng(1).integers(-128, 128, (1, 64), dtype=np.int8)
     options = tg2hdl.CompileOptions(ports=(port,), multipliers=10, target="ecp5")
-    accelerator = tg2hdl.compile(layer, x, options=options, name="layer")
+    return tg2hdl.compile(layer, x, options=options, name="layer"), x
+
+
+def fit() -> None:
+    """Print LUTs for each bit of sums and of choices of processes, with the smallest sum of squared relative errors."""
+    found = {row["port"]: row["LUTs"] for row in json.loads((HERE / "ports.json").read_text())}
+    ports = [port for port in PORTS if found[port]]
+    contents = [count_words(read_rtlil(port_rtlil(compiled(port)[0]))).values() for port in ports]
+    shares = np.array(
+        [
+            [sum(words.bits["add"] for words in modules), sum(words.choices for words in modules)]
+            for modules in contents
+        ]
+    ) / np.array([[found[port]] for port in ports])
+    costs, *_ = np.linalg.lstsq(shares, np.ones(len(ports)))
+    print(f"a bit of a sum {costs[0]:.2f}, of a choice {costs[1]:.2f}")
+    errors = dict(zip(ports, shares @ costs - 1, strict=True))
+    print(", ".join(f"{port} {error:+.0%}" for port, error in errors.items()))
+    print(f"median error {np.median(np.abs(list(errors.values()))):.1%}")
+
+
+def row(port: str) -> dict[str, object]:
+    accelerator, x = compiled(port)
     result = accelerator.simulate(x)
     np.testing.assert_array_equal(result.output, x.astype(np.int32) @ W.astype(np.int32))
     assert result.cycles.compute == accelerator.predicted_cycles
@@ -53,18 +79,28 @@ def row(port: str) -> dict[str, object]:
     }
 
 
-def port_cells(accelerator: tg2hdl.Accelerator) -> Counter[str]:
+def port_rtlil(accelerator: tg2hdl.Accelerator) -> str:
+    """RTLIL of the port; empty for a native one, which is nothing but wires."""
     (plan,) = accelerator.design.ports
-    if plan.kind == "native":  # nothing but wires
+    return "" if plan.kind == "native" else rtlil.convert(build_port(plan), emit_src=False)
+
+
+def port_cells(accelerator: tg2hdl.Accelerator) -> Counter[str]:
+    text = port_rtlil(accelerator)
+    if not text:
         return Counter()
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        (work / "port.il").write_text(rtlil.convert(build_port(plan), emit_src=False))
+        (work / "port.il").write_text(text)
         run_yosys("read_rtlil port.il\nsynth_ecp5 -top top\ntee -q -o stat.json stat -json\n", work)
         return Counter(json.loads((work / "stat.json").read_text())["design"]["num_cells_by_type"])
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--fit", action="store_true")
+    if parser.parse_args().fit:
+        return fit()
     rows = []
     for port in PORTS:
         rows.append(row(port))

@@ -311,6 +311,14 @@ def test_a_port_in_use(serve):
     )
 
 
+def test_the_url_of_a_model_with_any_name(serve):
+    client = serve(session())
+    client.server.model.name = "net/é 2"
+    with InferenceServer(client.server.model) as server:
+        assert server.url.endswith("/v2/models/net%2F%C3%A9%202")
+    assert client.ask("/v2/models/net%2F%C3%A9%202/ready") == (200, {"name": "net/é 2", "ready": True})
+
+
 def test_a_type_that_the_protocol_lacks():
     opened = session()
     tensor = opened.get_outputs()[0]

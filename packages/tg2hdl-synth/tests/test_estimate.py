@@ -10,6 +10,7 @@ from tg2hdl_ir.testing.samples import elementwise, matmul
 from tg2hdl_lower import CompiledKernel, HostShape, family_named, plan_kernel
 from tg2hdl_synth import estimate_design, part_named, synthesize
 from tg2hdl_synth.estimate import convert, port_blocks
+from tg2hdl_synth.families.ecp5.estimate import estimate_area
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
 from tg2hdl_top.ports import PortPlan, build_port
@@ -79,3 +80,10 @@ def test_block_rams_of_a_host_port(kind, blocks):
         )
         == 0
     )
+
+
+def test_luts_of_a_host_port():
+    """Yosys makes 898 LUTs of it."""
+    serves = HostShape(True, 1, (), (), (0,), program="net", identity="1", cycles=9)
+    text = convert(build_port(PortPlan("uart", serves)), "top.port0")
+    assert estimate_area(text, 28).lut == pytest.approx(898, rel=0.2)

@@ -27,7 +27,6 @@ from tg2hdl.device_folder import register_map
 from tg2hdl.exploration import study as studies
 from tg2hdl.exploration.part import part_of
 from tg2hdl.exploration.space import space_of
-from tg2hdl.export import litex
 from tg2hdl.language import integers
 from tg2hdl.language.checkpoint import read_checkpoint, read_tokenizer, shapes_of
 from tg2hdl.language.teller import tokens_of
@@ -851,11 +850,6 @@ CASES = {
         "unsupported: codes worth 3 of what the decoder's tables distinguish\n"
         "  at: the decoder\n"
         "  hint: calibrate it on other texts",
-    ),
-    "memories of a LiteX module": (
-        lambda: litex.files(SimpleNamespace(name="net", registers={}, memory_files=("memory_w.hex",))),
-        "bad input: a LiteX module has the contents of memories in its Verilog\n"
-        "  hint: leave out --memory-files",
     ),
     "codes of a state": (
         other_codes,

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,6 +78,7 @@ def test_the_files_of_the_folder(folder):
         "constraints/one.xdc",
         "driver/one.c",
         "driver/one.h",
+        "driver/one.rs",
         "driver/one_registers.h",
         "one.core",
         "registers/one.html",
@@ -233,6 +235,37 @@ int main(void)
     assert run(tmp_path / "main", cwd=tmp_path) == "-2 -2\n0 0\n"
 
 
+def test_the_driver_is_called_from_rust_without_its_library(folder, tmp_path):
+    rustc, compiler = tool("rustc"), tool("cc")
+    source = """#![no_std]
+#[path = "DRIVER/one.rs"]
+pub mod one;
+pub fn open(base: *mut u32) -> i32 {
+    let bus = unsafe { one::one_mapped(base) };
+    unsafe { one::one_open(&bus) }
+}
+"""
+    program = """use net::one;
+fn main() {
+    let mut registers = [0u32; 64];
+    registers[(one::ONE_MAGIC / 4) as usize] = 0x48324754;
+    registers[(one::ONE_VERSION / 4) as usize] = 1;
+    let wrong = net::open(registers.as_mut_ptr());
+    registers[(one::ONE_ID_LOW / 4) as usize] = one::ONE_ID as u32;
+    registers[(one::ONE_ID_HIGH / 4) as usize] = (one::ONE_ID >> 32) as u32;
+    println!("{} {}", wrong, net::open(registers.as_mut_ptr()));
+}
+"""
+    driver = folder / "one/driver"
+    (tmp_path / "net.rs").write_text(source.replace("DRIVER", str(driver)))
+    (tmp_path / "main.rs").write_text(program)
+    flags = ["--edition=2021", "-D", "warnings"]
+    run(compiler, "-c", f"-I{driver}", "-o", "one.o", driver / "one.c", cwd=tmp_path)
+    run(rustc, *flags, "--crate-type=rlib", "net.rs", cwd=tmp_path)
+    run(rustc, *flags, "--extern", "net=libnet.rlib", "-C", "link-arg=one.o", "main.rs", cwd=tmp_path)
+    assert run(tmp_path / "main", cwd=tmp_path) == "-2 0\n"
+
+
 def test_yosys_infers_the_multiplier_of_the_plan(folder, accelerator, tmp_path):
     """`benchmarks/export/inferred.py` has more designs, and Cyclone V."""
     for path in verilog(folder, "one"):
@@ -341,6 +374,23 @@ def test_the_module_of_litex_is_python(port, accelerator, behind_wishbone):
     compile(text, "net_litex.py", "exec")
     connected = set(re.findall(r"^            [io]_(\w+)=", text, re.MULTILINE))
     assert connected == ports_of(design)
+
+
+def test_the_module_of_litex_finds_contents_of_memories_from_any_folder(behind_wishbone, tmp_path):
+    text = registry().call(
+        registry().export("litex"), "files", Export(behind_wishbone, "net", memory_files=True)
+    )["net_litex.py"]
+    assert "platform.add_source(str(located(path)))" in text
+    (tmp_path / "rtl").mkdir()
+    source, contents = tmp_path / "rtl/net_core.v", tmp_path / "rtl/net_w.hex"
+    source.write_text('$readmemh("net_w.hex", w); $readmemh("other.hex", v);')
+    contents.write_text("00")
+    names = {"__file__": str(tmp_path / "net_litex.py"), "Path": Path}
+    exec(text[text.index("def located") : text.index("class Net")], names)
+    copy = names["located"](source)
+    assert copy.read_text() == f'$readmemh("{contents.as_posix()}", w); $readmemh("other.hex", v);'
+    assert copy.parent.parent == tmp_path != copy.parent
+    compile(text, "net_litex.py", "exec")
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,14 @@ import token_chain
 from tg2hdl.cli import cli
 from tg2hdl.device_folder import write_device_folder
 from tg2hdl.serve import open_line
+from tg2hdl.testbench.accesses import register_accesses
 from tg2hdl_host import Device, RefusedError, UnfitInputError, protocol, selftest
 from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.description import read_files
 from tg2hdl_ir import InputError
 from token_chain import POSITION, Chain
 
+PORTS = ("uart", "axi-lite", "axi-stream")
 RNG = np.random.default_rng(43)
 TABLE = RNG.integers(-50, 50, (6, 4)).astype(np.int32)
 
@@ -410,6 +412,31 @@ def test_the_state_of_a_device_is_read_and_written_by_name(device):
             opened.state["cache"] = wrong
     with pytest.raises(UnfitInputError, match="the design has no state 'rows' within reach"):
         opened.state["rows"]
+
+
+class Total:
+    """A state in 13 bits, which is the output too."""
+
+    def __init__(self):
+        self.total = Tensor(np.zeros(4, np.int16)).realize()
+
+    def __call__(self, x):
+        self.total.assign((self.total.cast("int32") + x).clip(-3000, 3000).cast("int16")).realize()
+        return self.total
+
+
+def test_hosts_read_negative_integers_that_are_stored_in_fewer_bits(tmp_path):
+    x = np.array([-900, 900, -1, 3], np.int32)
+    totals = {
+        port: tg2hdl.compile(Total(), x, options=tg2hdl.CompileOptions(ports=(port,))) for port in PORTS
+    }
+    for total in totals.values():
+        assert [total.simulate(x).output.tolist() for _ in range(2)] == [x.tolist(), (2 * x).tolist()]
+    with tg2hdl.connect(f"simulate:{totals['uart'].build(tmp_path, vectors=1)}") as device:
+        assert device(x).tolist() == x.tolist()
+        assert [state.tolist() for state in device.state.values()] == [x.tolist()]
+    results = [a.data for a in register_accesses(totals["axi-lite"], 4) if a.about == "output"]
+    assert any(word >> 31 for word in results), "testbenches expect the sign"
 
 
 CHAIN = RNG.integers(0, 8, (8, 6)).astype(np.int32)

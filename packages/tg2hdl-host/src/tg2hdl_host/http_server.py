@@ -10,6 +10,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import BoundedSemaphore
 from typing import Any
+from urllib.parse import quote
 
 from tg2hdl_host.errors import ConnectionFailedError
 from tg2hdl_host.open_inference import ModelServer, RequestError
@@ -65,7 +66,7 @@ class InferenceServer(ThreadingHTTPServer):
                 hint="give another port, or 0 for a free one",
             ) from None
         name = f"[{address[0]}]" if ":" in str(address[0]) else address[0]
-        self.url = f"http://{name}:{self.server_address[1]}/v2/models/{model.name}"
+        self.url = f"http://{name}:{self.server_address[1]}/v2/models/{quote(model.name, safe='')}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection in a thread of its own, up to a number of them.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.rtlil import Module, read_rtlil
+from tg2hdl_synth.words import is_of_port
 from tg2hdl_top.memory_blocks import memory_blocks
 
 __all__ = ["convert", "estimate_design", "port_blocks"]
@@ -66,7 +66,7 @@ def port_blocks(modules: Mapping[str, Module], family: FamilyDef) -> int:
     """
     figures, found = family.memory, 0
     for name, module in modules.items():
-        if not re.match(r"\w+\.port\d+(\.|$)", name):
+        if not is_of_port(name):
             continue
         for memory in module.memories.values():
             large = memory.width * memory.depth > figures.lut_bits and memory.depth > figures.lut_words

@@ -57,7 +57,10 @@ class RtlilMemory:
 
 @dataclass
 class Module:
-    """A module: the declarations of the text, in its order, without the contents of processes."""
+    """A module: the declarations of the text, in its order, without the contents of processes.
+
+    `choices` are the bits that processes assign inside of a switch: each becomes an input of a multiplexer.
+    """
 
     name: str
     attributes: dict[str, Constant]
@@ -66,6 +69,7 @@ class Module:
     memories: dict[str, RtlilMemory] = field(default_factory=dict)
     cells: list[Cell] = field(default_factory=list)
     connections: list[tuple[str, str]] = field(default_factory=list)
+    choices: int = 0
     span: tuple[int, int] = (0, 0)
 
 
@@ -151,7 +155,7 @@ class _RtlilReader:
             elif keyword == "cell":
                 module.cells.append(self.cell(rest, lines))
             elif keyword == "process":
-                _skip_process(lines)
+                module.choices += sum(_width(target, module.wires) for target in _chosen(lines))
             elif keyword == "connect":
                 target, source = _signals(rest)
                 module.connections.append((target, source))
@@ -173,12 +177,24 @@ class _RtlilReader:
         return Cell(plain(kind), plain(name), parameters, pins, (start, self.position))
 
 
-def _skip_process(lines: Iterator[tuple[str, str]]) -> None:
+def _chosen(lines: Iterator[tuple[str, str]]) -> Iterator[str]:
+    """Targets of the assignments inside of the switches of a process, which is read to its end."""
     open_blocks = 1
-    for keyword, _ in lines:
+    for keyword, rest in lines:
         open_blocks += (keyword == "switch") - (keyword == "end")
         if not open_blocks:
             return
+        if keyword == "assign" and open_blocks > 1:
+            yield _signals(rest)[0]
+
+
+def _width(signal: str, wires: dict[str, int]) -> int:
+    """Bits of a wire, or of a slice of it."""
+    name, *slices = signal.split()
+    if not slices:
+        return wires[plain(name)]
+    first, _, last = slices[-1].strip("[]").partition(":")
+    return int(first) - int(last or first) + 1
 
 
 def _named(text: str) -> tuple[str, Constant]:

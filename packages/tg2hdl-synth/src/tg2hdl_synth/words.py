@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tg2hdl_synth.rtlil import Cell, Module
 
-__all__ = ["WordMemory", "Words", "count_words"]
+__all__ = ["WordMemory", "Words", "count_words", "is_of_port"]
 
 _FACTOR = 18
 _KINDS = {
@@ -48,12 +49,15 @@ class Words:
         Widths of the factors of multiplications by a variable.
     blocks : int
         Instances of hard multipliers.
+    choices : int
+        Bits that processes assign inside of a switch: inputs of multiplexers.
     children : list of str
     """
 
     bits: Counter[str] = field(default_factory=Counter)
     products: list[tuple[int, int]] = field(default_factory=list)
     blocks: int = 0
+    choices: int = 0
     memories: dict[str, WordMemory] = field(default_factory=dict)
     children: list[str] = field(default_factory=list)
 
@@ -63,8 +67,13 @@ def count_words(modules: Mapping[str, Module]) -> dict[str, Words]:
     return {name: _words(module) for name, module in modules.items()}
 
 
+def is_of_port(name: str) -> bool:
+    """Whether a module of a `TopModule` is a host port, or a part of one."""
+    return re.match(r"\w+\.port\d+(\.|$)", name) is not None
+
+
 def _words(module: Module) -> Words:
-    words, sums = Words(), _Sums()
+    words, sums = Words(choices=module.choices), _Sums()
     for name, memory in module.memories.items():
         style = str(memory.attributes.get("ram_style", ""))
         words.memories[name] = WordMemory(memory.width, memory.depth, style)

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy.typing as npt
 from amaranth import Shape
 
-from tg2hdl_ir import InputError
+from tg2hdl_ir import DType, InputError
 from tg2hdl_lower import HostBuffer, HostShape, variables_signature
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "RegisterMap",
     "element_bytes",
     "identifiers",
+    "padded_bits",
 ]
 
 MAGIC = 0x48324754
@@ -162,6 +164,11 @@ class AddressWindow:
     def words(self) -> int:
         """Words of 32 bits."""
         return -(-self.elements * self.element_bytes // _WORD)
+
+    @property
+    def last_word(self) -> int:
+        """Address of the last word."""
+        return self.address + _WORD * (self.words - 1)
 
     @property
     def span(self) -> int:
@@ -424,6 +431,23 @@ class RegisterMap:
 def element_bytes(buffer: HostBuffer) -> int:
     """Bytes of an element where a host sees it: a power of two."""
     return _power(-(-buffer.dtype.bit_width // 8))
+
+
+def padded_bits(dtype: DType, size: int, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Bits of elements where a host sees them: integers with their sign, others padded with zeros.
+
+    Parameters
+    ----------
+    dtype : DType
+        Of the elements in the memory; narrower than `size` where a state is stored in fewer bits.
+    size : int
+        Bytes of an element, see `element_bytes`.
+    array : ndarray
+        In the numpy type of `dtype`.
+    """
+    if dtype.kind == "int":
+        return array.astype(f"<i{size}").view(f"<u{size}")
+    return dtype.array_to_bits(array).astype(f"<u{size}")
 
 
 def identifiers(names: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from tg2hdl_ir import InputError, SimulationError
 from tg2hdl_lower import HostBuffer, HostShape, from_words, to_words, variables_signature
 from tg2hdl_top.ports.axi_stream_rows import follow_rows, send_rows, take_rows
 from tg2hdl_top.ports.base import HostDriver, HostPort
-from tg2hdl_top.ports.elements import ElementReader, ElementWriter
+from tg2hdl_top.ports.elements import ElementReader, ElementWriter, padded
 from tg2hdl_top.register_map import element_bytes
 
 __all__ = ["AxiStreamDriver", "AxiStreamPort", "streamed"]
@@ -206,7 +206,7 @@ class AxiStreamPort(HostPort):
         element, valid, last, take = Signal(len(sink.tdata)), Signal(), Signal(), Signal()
         goes_on, restart = Signal(), Signal()
         m.d.comb += [
-            element.eq(Array(r.element for r in order)[place]),
+            element.eq(Array(padded(r.element, b) for r, b in zip(order, self._outputs, strict=True))[place]),
             valid.eq(reading & Array(r.valid for r in order)[place]),
             last.eq(Array(r.last for r in order)[place]),
             goes_on.eq(valid & take & last),

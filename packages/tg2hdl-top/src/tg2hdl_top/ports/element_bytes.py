@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth import Cat, Const, Module, Signal, Value
+from amaranth import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower import HostBuffer
 from tg2hdl_top.ports.element_walk import ElementWalk, merged
+from tg2hdl_top.ports.elements import padded
 from tg2hdl_top.register_map import element_bytes
 
 __all__ = ["ElementBytes"]
@@ -16,8 +17,8 @@ __all__ = ["ElementBytes"]
 class ElementBytes(wiring.Component):
     """Reads the bytes of elements one after the other.
 
-    Unlike `ElementReader` it does not prefetch: one byte-wide multiplexer follows the memory.  Elements are padded with
-    zeros to a power of two of bytes.
+    Unlike `ElementReader` it does not prefetch: one byte-wide multiplexer follows the memory.  Elements are padded to a
+    power of two of bytes, see `padded`.
 
     Parameters
     ----------
@@ -62,11 +63,10 @@ class ElementBytes(wiring.Component):
         m.submodules.walk = walk = ElementWalk(buffer.layout)
         m.d.comb += [walk.restart.eq(self.restart), walk.step.eq(self.step), self.last.eq(walk.last)]
         m.d.comb += self.raddr.eq(walk.word)
-        pad = Const(0, 8 * self._size - width)
         lanes = buffer.layout.lanes
         words = [self.rdata[n * width : (n + 1) * width] for n in range(lanes)]
         data = Signal(8 * self._size * lanes)
-        m.d.comb += data.eq(Cat(part for word in words for part in (word, pad)))
+        m.d.comb += data.eq(Cat(padded(word, buffer) for word in words))
         m.d.comb += self.byte.eq(self._choose(m, walk, data))
         return m
 

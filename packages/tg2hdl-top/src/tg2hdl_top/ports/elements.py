@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from amaranth import Array, Cat, Module, ResetInserter, Signal, Value
+from amaranth import Array, Cat, Const, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower import HostBuffer
 from tg2hdl_top.ports.element_walk import ElementWalk
+from tg2hdl_top.register_map import element_bytes
 
-__all__ = ["ElementReader", "ElementWriter", "add_readers", "add_writers"]
+__all__ = ["ElementReader", "ElementWriter", "add_readers", "add_writers", "padded"]
 
 _Reader = TypeVar("_Reader", bound=wiring.Component)
 _CHOICE = 8
@@ -120,6 +121,19 @@ def add_readers(
             m.d.comb += [ports.raddr.eq(reader.raddr), reader.rdata.eq(ports.rdata)]
             found[n] = reader
     return found
+
+
+def padded(element: Value, buffer: HostBuffer) -> Value:
+    """An element in all of its bytes: an integer that is stored in fewer bits with its sign, others with zeros.
+
+    Parameters
+    ----------
+    element : Value
+    buffer : HostBuffer
+        That it is of.
+    """
+    sign = element[-1] if buffer.dtype.kind == "int" else Const(0, 1)
+    return Cat(element, sign.replicate(8 * element_bytes(buffer) - len(element)))
 
 
 class ElementReader(wiring.Component):

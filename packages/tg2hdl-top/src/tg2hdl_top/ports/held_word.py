@@ -8,20 +8,25 @@ __all__ = ["HeldWord", "spread"]
 
 
 class HeldWord:
-    """The last word that was written to a buffer, whose bytes may still come or change."""
+    """The last word that was written to a buffer, whose bytes may still come or change; and the word before it.
 
-    def __init__(self, address: Value, hit: Value) -> None:
+    Elements of the word before are put into the buffer while the bus brings the next word.
+    """
+
+    def __init__(self, hit: Value) -> None:
         self.valid, self.data, self.strobes = Signal(), Signal(32), Signal(4)
-        self.address, self.hit = Signal.like(address, name="held_address"), Signal.like(hit, name="held_hit")
+        self.hit = Signal.like(hit, name="held_hit")
+        self.putting, self.put_data, self._put_strobes = Signal(), Signal(32), Signal(4)
+        self.put_half, self.put_hit = Signal(), Signal.like(hit, name="put_hit")
 
-    def take(self, m: Module, address: Value, hit: Value, data: Value, strobes: Value) -> None:
-        """Add the bytes of an access of this word, or begin a word.
+    def take(self, m: Module, merges: Value, hit: Value, data: Value, strobes: Value) -> None:
+        """Add the bytes of an access of this word, or begin another word.
 
         Parameters
         ----------
         m : Module
-        address : Value
-            Of the word.
+        merges : Value
+            Whether the access is of this word.
         hit : Value
             Which buffer it is of.
         data : Value
@@ -31,15 +36,32 @@ class HeldWord:
         """
         mask = spread(strobes)
         m.d.sync += [
-            self.address.eq(address),
             self.hit.eq(hit),
             self.valid.eq(1),
             self.data.eq((self.data & ~mask) | (data & mask)),
-            self.strobes.eq(strobes | Mux(self.valid, self.strobes, 0)),
+            self.strobes.eq(strobes | Mux(self.valid & merges, self.strobes, 0)),
+        ]
+
+    def put(self, m: Module, half: Value) -> None:
+        """Begin to put the elements of the word into its buffer.
+
+        Parameters
+        ----------
+        m : Module
+        half : Value
+            Whether the word is the upper half of an element of 64 bits.
+        """
+        m.d.sync += [
+            self.putting.eq(1),
+            self.put_data.eq(self.data),
+            self._put_strobes.eq(self.strobes),
+            self.put_half.eq(half),
+            self.put_hit.eq(self.hit),
+            self.valid.eq(0),
         ]
 
     def is_whole(self, piece: Value, size: Value) -> Value:
-        """Whether all bytes of an element of the word are there.
+        """Whether all bytes of an element of the word that is put are there.
 
         Parameters
         ----------
@@ -49,8 +71,8 @@ class HeldWord:
             Binary logarithm of the bytes of an element.
         """
         whole: Value = Array(
-            (self.strobes.bit_select(piece, 1), self.strobes.word_select(piece[0], 2).all())
-            + 2 * (self.strobes.all(),)
+            (self._put_strobes.bit_select(piece, 1), self._put_strobes.word_select(piece[0], 2).all())
+            + 2 * (self._put_strobes.all(),)
         )[size]
         return whole
 

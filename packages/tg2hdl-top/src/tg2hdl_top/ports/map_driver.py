@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tg2hdl_ir import SimulationError
 from tg2hdl_lower import HostShape, from_words, to_words
 from tg2hdl_top.ports.base import HostDriver
-from tg2hdl_top.register_map import AccessCode, AddressWindow, RegisterMap
+from tg2hdl_top.register_map import AccessCode, AddressWindow, RegisterMap, padded_bits
 
 __all__ = ["BusDriver", "MapDriver"]
 
@@ -72,9 +72,10 @@ class MapDriver(HostDriver):
         count = window.elements if count is None else count
         words, code = self.fetch(window.address, -(-count * window.element_bytes // 4))
         self._checked(code, window)
-        raw, dtype = np.array(words, "<u4").tobytes(), window.buffer.dtype
-        bits = np.frombuffer(raw, f"<u{window.element_bytes}")[:count].astype(np.uint64)
-        if (bits >> np.uint64(dtype.bit_width - 1) >> np.uint64(1)).any():
+        raw, dtype, size = np.array(words, "<u4").tobytes(), window.buffer.dtype, window.element_bytes
+        found = np.frombuffer(raw, f"<u{size}")[:count]
+        bits = found.astype(np.uint64) & np.uint64((1 << dtype.bit_width) - 1)
+        if not np.array_equal(padded_bits(dtype, size, dtype.bits_to_array(bits)), found):
             raise SimulationError(
                 f"buffer {window.buffer.name!r} holds bits beyond {dtype}",
                 where=type(self).__name__,

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower import HostShape
 from tg2hdl_top.ports.decoding import any_of, element_size, window_hits
-from tg2hdl_top.ports.elements import ElementReader, add_readers, add_writers
+from tg2hdl_top.ports.elements import ElementReader, add_readers, add_writers, padded
 from tg2hdl_top.ports.held_word import HeldWord, spread
 from tg2hdl_top.ports.run_state import RunState
 from tg2hdl_top.register_map import REGISTERS, AccessCode, RegisterMap
@@ -87,13 +87,14 @@ class RegisterFile(wiring.Component):
         # One cycle after the bus; it is decoded from registers.
         address, write, data = Signal.like(bus.address), Signal(), Signal(32)
         hit = Signal(max(1, len(windows)))
-        first = Signal.like(hit)
+        first, final = Signal.like(hit), Signal.like(hit)
         m.d.sync += [
             address.eq(bus.address),
             write.eq(bus.write),
             data.eq(bus.data),
             hit.eq(window_hits(bus.address, windows)),
             first.eq(Cat(bus.address == w.address for w in windows)),
+            final.eq(Cat((bus.address == w.last_word) & w.buffer.writes for w in windows)),
         ]
         begins = first.any()
         state = RunState(m, self.design, self.map)
@@ -106,33 +107,32 @@ class RegisterFile(wiring.Component):
 
         # Address of the next word of the buffer that is being written, and of the one being read.
         write_at, read_at = Signal.like(address), Signal.like(address)
-        write_open, read_open = Signal(), Signal()
-        held = HeldWord(address, hit)
-        put_hit, put_data = held.hit, held.data
+        following = (address + 4)[: len(address)]
+        write_open, read_open, follows, merges = Signal(), Signal(), Signal(), Signal()
+        held = HeldWord(hit)
         # Element of the word; half of an element of 64 bits.
         piece, half = Signal(range(4)), address[2]
-        put_half = held.address[2]
         again = Signal()  # `value` is the word before `read_at`
         size = element_size(m, windows, hit)
-        put_size = element_size(m, windows, put_hit)
+        put_size = element_size(m, windows, held.put_hit)
         low, element, got, value = Signal(32), Signal(64), Signal(64), Signal(32)
-        put, take = Signal(), Signal()
+        put, take, from_buffer = Signal(), Signal(), Signal()
         with m.Switch(put_size):
             with m.Case(0):
-                m.d.comb += element.eq(put_data.word_select(piece, 8))
+                m.d.comb += element.eq(held.put_data.word_select(piece, 8))
             with m.Case(1):
-                m.d.comb += element.eq(put_data.word_select(piece[0], 16))
+                m.d.comb += element.eq(held.put_data.word_select(piece[0], 16))
             with m.Case(2):
-                m.d.comb += element.eq(put_data)
+                m.d.comb += element.eq(held.put_data)
             with m.Case(3):
-                m.d.comb += element.eq(Cat(low, put_data))
+                m.d.comb += element.eq(Cat(low, held.put_data))
         for n, w in writers.items():
-            m.d.comb += [w.valid.eq(put & put_hit[n]), w.element.eq(element)]
+            m.d.comb += [w.valid.eq(put & held.put_hit[n]), w.element.eq(element)]
         for n, r in readers.items():
             m.d.comb += r.take.eq(take & hit[n])
             with m.If(hit[n]):
-                m.d.comb += got.eq(r.element)
-        put_last = any_of(put_hit[n] & w.last for n, w in writers.items())
+                m.d.comb += got.eq(padded(r.element, windows[n].buffer))
+        put_last = any_of(held.put_hit[n] & w.last for n, w in writers.items())
         got_last = any_of(hit[n] & r.last for n, r in readers.items())
         got_valid = any_of(hit[n] & r.valid for n, r in readers.items())
 
@@ -146,20 +146,26 @@ class RegisterFile(wiring.Component):
             m.d.sync += [bus.ready.eq(1), bus.code.eq(code)]
             state.refuse(m, code)
 
+        def answer_element() -> None:
+            answer(AccessCode.OK)
+            m.d.sync += [from_buffer.eq(1), again.eq(1)]
+
+        def hold() -> None:
+            m.d.sync += [write_at.eq(following), write_open.eq(~final.any())]
+            held.take(m, merges, hit, data, bus.strobes)
+            answer(AccessCode.OK)
+
         def decode() -> None:
             with m.If(state.occupied & ((write & (address != _ERROR)) | (~write & readable))):
                 answer(AccessCode.BUSY)
             with m.Elif(write & writable):
-                follows = write_open & (address == write_at)
                 with m.If(~begins & ~(follows | held.valid)):
                     answer(AccessCode.ORDER)
                 with m.Else():
                     with m.If(begins):
                         m.d.comb += [w.restart.eq(hit[n]) for n, w in writers.items()]
                         m.d.sync += state.partial.eq(state.partial | hit)
-                    m.d.sync += [piece.eq(0), write_at.eq(address + 4), write_open.eq(1)]
-                    held.take(m, address, hit, data, bus.strobes)
-                    answer(AccessCode.OK)
+                    hold()
             with m.Elif(write):
                 with m.If(state.starts(address)):
                     m.d.sync += [read_open.eq(0), again.eq(0)]
@@ -168,47 +174,56 @@ class RegisterFile(wiring.Component):
                 kept = any_of(hit[n] for n, w in enumerate(windows) if w.buffer.is_state)
                 with m.If(~state.result & ~kept):
                     answer(AccessCode.EARLY)
-                with m.Elif(again & (address + 4 == read_at)):
-                    m.next = "TAKEN"
+                with m.Elif(again & (following == read_at)):
+                    answer_element()
                 with m.Elif(~begins & ~(read_open & (address == read_at))):
                     answer(AccessCode.ORDER)
                 with m.Else():
                     with m.If(begins):
                         m.d.comb += [r.restart.eq(hit[n]) for n, r in readers.items()]
-                    m.d.sync += [piece.eq(0), value.eq(0), read_at.eq(address + 4), read_open.eq(1)]
+                    m.d.sync += [piece.eq(0), value.eq(0), read_at.eq(following), read_open.eq(1)]
                     m.next = "TAKE"
             with m.Elif(known):
-                m.next = "READ"
+                answer(AccessCode.OK)
             with m.Else():
                 answer(AccessCode.ADDRESS)
 
-        m.d.sync += [bus.ready.eq(0), bus.value.eq(0)]
+        m.d.sync += [bus.ready.eq(0), from_buffer.eq(0)]
+        m.d.comb += bus.value.eq(Mux(from_buffer, value, found))
+        with m.If(held.putting & ~waiting):
+            whole = held.is_whole(piece, put_size)
+            m.d.comb += put.eq(whole & ((put_size != 3) | held.put_half))
+            m.d.sync += [piece.eq(piece + 1), low.eq(held.put_data)]
+            with m.If((put & put_last) | (piece == _last_piece(put_size)) | ~whole):
+                m.d.sync += held.putting.eq(0)
+            with m.If(put & put_last):
+                m.d.sync += state.partial.eq(state.partial & ~held.put_hit)
+            with m.If(~whole):
+                m.d.sync += write_open.eq(0)
+                state.refuse(m, AccessCode.ORDER)
         with m.FSM():
             with m.State("IDLE"), m.If(bus.valid & ~bus.ready & ~waiting):
                 m.next = "DECODE"
             with m.State("DECODE"):
                 m.next = "IDLE"
-                merges = write & writable & (address == held.address)
+                m.d.comb += merges.eq(write & writable & (following == write_at))
                 m.d.sync += again.eq(again & ~write)
+                m.d.comb += follows.eq(write_open & (address == write_at))
+                flows = write & writable & follows & bus.strobes.any() & ~state.occupied
                 with m.If(held.valid & ~merges):  # the word before is complete now
-                    m.d.sync += piece.eq(0)
-                    m.next = "PUT"
+                    with m.If(~held.putting):
+                        held.put(m, ~write_at[2])
+                        m.d.sync += piece.eq(0)
+                    with m.If(flows & held.strobes.all() & ~held.putting):
+                        hold()
+                    with m.Else():
+                        m.next = "DECODE"
+                with m.Elif(held.putting | waiting):
+                    m.next = "DECODE"
                 with m.Elif(write & ~bus.strobes.any()):
                     answer(AccessCode.OK)
                 with m.Else():
                     decode()
-            with m.State("PUT"), m.If(~waiting):
-                whole = held.is_whole(piece, put_size)
-                m.d.comb += put.eq(whole & ((put_size != 3) | put_half))
-                m.d.sync += [piece.eq(piece + 1), low.eq(put_data)]
-                with m.If((put & put_last) | (piece == _last_piece(put_size)) | ~whole):
-                    m.d.sync += held.valid.eq(0)
-                    m.next = "DECODE"
-                with m.If(put & put_last):
-                    m.d.sync += [state.partial.eq(state.partial & ~put_hit), write_open.eq(0)]
-                with m.If(~whole):
-                    m.d.sync += write_open.eq(0)
-                    state.refuse(m, AccessCode.ORDER)
             with m.State("TAKE"):
                 m.d.comb += take.eq(got_valid & ((size != 3) | half))
                 with m.If(got_valid):
@@ -223,16 +238,10 @@ class RegisterFile(wiring.Component):
                         with m.Case(3):
                             m.d.sync += value.eq(Mux(half, got[32:], got[:32]))
                     with m.If((take & got_last) | (piece == _last_piece(size))):
-                        m.next = "TAKEN"
+                        answer_element()
+                        m.next = "IDLE"
                     with m.If(take & got_last):
                         m.d.sync += read_open.eq(0)
-            for end, read in {"READ": found, "TAKEN": value}.items():
-                with m.State(end):
-                    if end == "TAKEN":
-                        m.d.sync += again.eq(1)
-                    answer(AccessCode.OK)
-                    m.d.sync += bus.value.eq(read)
-                    m.next = "IDLE"
         with m.If(self.design.done):
             m.d.sync += state.pending[0].eq(1)
         m.d.comb += self.irq.eq((state.pending & state.enabled).any())

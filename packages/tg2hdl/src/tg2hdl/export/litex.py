@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tg2hdl.export.python_files import class_name, listed, sources
-from tg2hdl_ir import InputError
 
 if TYPE_CHECKING:
     from tg2hdl.export.export import Export
@@ -42,7 +41,7 @@ REGISTERS = (
 )
 """Names, addresses and sizes in bytes."""
 
-
+{located}
 class {cls}(LiteXModule):
     """The design, with `bus`, the event `ev.design`, and the CSRs `reset`, `id_low` and `id_high`."""
 
@@ -56,7 +55,7 @@ class {cls}(LiteXModule):
         self.ev.finalize()
         self.comb += [self.id_low.status.eq(0x{low}), self.id_high.status.eq(0x{high})]
         for path in SOURCES:
-            platform.add_source(str(path))
+            platform.add_source(str({source}))
         self.specials += Instance(
             "{name}",
             i_aclk=ClockSignal("sys"),
@@ -75,6 +74,18 @@ def add_{name}(soc, origin=None, name="{name}"):
     return module
 '''
 
+_LOCATED = '''
+def located(path):
+    """A copy of a source that reads the contents of memories from any folder."""
+    text, copy = path.read_text(), Path(__file__).resolve().parent / "litex" / path.name
+    for content in path.parent.glob("*.hex"):
+        text = text.replace(f'"{content.name}"', f'"{content.as_posix()}"')
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text(text)
+    return copy
+
+'''
+
 _AXI_SIGNALS = {
     **{f"{c}{n}": f"{c}.{n}" for c in ("aw", "ar") for n in ("valid", "ready", "addr")},
     **{f"w{n}": f"w.{n}" for n in ("valid", "ready", "data", "strb")},
@@ -84,19 +95,9 @@ _AXI_SIGNALS = {
 
 
 def files(export: Export) -> dict[str, str]:
-    """``NAME_litex.py``.
-
-    Raises
-    ------
-    InputError
-        When contents of memories are files, for which LiteX's tools have no common place.
-    """
+    """``NAME_litex.py``."""
     name, found = export.name, export.registers
     assert found is not None, "the port has a register map"
-    if export.memory_files:
-        raise InputError(
-            "a LiteX module has the contents of memories in its Verilog", hint="leave out --memory-files"
-        )
     is_axi = export.port_kind.startswith("axi")
     connections = []
     for port in export.ports:
@@ -123,6 +124,8 @@ def files(export: Export) -> dict[str, str]:
         if is_axi
         else "wishbone.Interface(data_width=32)",
         sources=sources(export.verilog_files),
+        located=_LOCATED if export.memory_files else "",
+        source="located(path)" if export.memory_files else "path",
         size=1 << found.address_bits,
         registers=listed(export.places),
         low=identity[8:],

@@ -10,7 +10,7 @@ import numpy as np
 from tg2hdl.testbench.vectors import golden_runs
 from tg2hdl_lower import from_words, to_words
 from tg2hdl_top.ports import register_map_of
-from tg2hdl_top.register_map import AddressWindow, RegisterMap
+from tg2hdl_top.register_map import AddressWindow, RegisterMap, padded_bits
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
@@ -101,7 +101,7 @@ def _of_run(
 
 def _words(operation: int, window: AddressWindow, elements: np.ndarray) -> list[RegisterAccess]:
     """Accesses of all words of a buffer: elements in the order of the model, little-endian."""
-    raw = window.buffer.dtype.array_to_bits(elements).astype(f"<u{window.element_bytes}").tobytes()
+    raw = padded_bits(window.buffer.dtype, window.element_bytes, elements).tobytes()
     words = np.frombuffer(raw + bytes(-len(raw) % 4), "<u4").tolist()
     title = window.buffer.name
     return [RegisterAccess(operation, window.address + 4 * n, word, title) for n, word in enumerate(words)]

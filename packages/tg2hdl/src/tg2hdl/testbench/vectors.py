@@ -11,8 +11,9 @@ import numpy as np
 from tg2hdl.hdl_files import module_name
 from tg2hdl.random_inputs import random_inputs, random_values
 from tg2hdl_ir import evaluate_program
-from tg2hdl_lower import from_words, to_words
+from tg2hdl_lower import HostBuffer, from_words, to_words
 from tg2hdl_top.ports import PortPlan
+from tg2hdl_top.register_map import element_bytes, padded_bits
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
@@ -87,6 +88,7 @@ def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
     writes: dict[str, list[list[str]]] = {}
     reads: dict[str, list[list[str]]] = {}
     packets_in, packets_out, variables, cycles = [], [], [], []
+    hosts = {buffer.name: buffer for buffer in port.serves.buffers}
     # The packets of a stream follow each other while its variables are constant.
     one_value = port.kind == "axi-stream"
     for run, each in enumerate(golden_runs(accelerator, runs, one_value=one_value)):
@@ -107,13 +109,7 @@ def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
         inputs = [by_name[name] for name in port.serves.inputs]
         packets_in.append([e for number, packed in inputs for e in _elements(design.memory(number), packed)])
         outputs = [(n, found[design.program.buffers[n].name].reshape(-1)) for n in design.program.outputs]
-        packets_out.append(
-            [
-                e
-                for n, a in outputs
-                for e in _hex(design.memory(n).dtype.array_to_bits(a.astype(design.memory(n).dtype.numpy())))
-            ]
-        )
+        packets_out.append([e for n, a in outputs for e in _results(hosts[design.memory(n).name], a)])
     return {
         "top": module_name(accelerator.name),
         "port": port.kind,
@@ -151,6 +147,10 @@ def _words(packed: np.ndarray, width: int) -> list[str]:
 def _elements(memory: Any, packed: np.ndarray) -> list[str]:
     words = to_words(packed, memory.dtype.bit_width)
     return _hex(memory.dtype.array_to_bits(from_words(words, memory.layout, memory.dtype)))
+
+
+def _results(buffer: HostBuffer, array: np.ndarray) -> list[str]:
+    return _hex(padded_bits(buffer.dtype, element_bytes(buffer), array.astype(buffer.dtype.numpy())))
 
 
 def _hex(bits: np.ndarray) -> list[str]:

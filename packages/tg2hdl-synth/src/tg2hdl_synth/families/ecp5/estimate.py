@@ -14,7 +14,7 @@ from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import soft_products
-from tg2hdl_synth.words import WordMemory, blocks_of, count_words
+from tg2hdl_synth.words import WordMemory, blocks_of, count_words, is_of_port
 
 __all__ = ["ERRORS", "LUTS", "estimate_area", "estimated", "memory_area"]
 
@@ -42,6 +42,11 @@ LUTS = {
     "reduce": 0.05,
 }
 """LUTs per bit of `tg2hdl_synth.words.Words`, fitted by benchmarks/synth/fit_table.py."""
+
+_PORT_SUM, _PORT_CHOICE = 2.05, 0.36
+"""LUTs of a host port for each bit of a sum, with its comparisons and enables, and for each bit that a process chooses.
+
+Fitted by `python benchmarks/ports/run.py --fit`: the median error is 5 %, the largest one 29 % (of `usb`)."""
 
 ERRORS = {"lut": 0.06, "ff": 0.07, "fmax": 0.05}
 """Median errors on the benchmark table, rounded up, as benchmarks/synth/fit_table.py prints them; that of LUTs is of
@@ -97,7 +102,10 @@ def _area(rtlil: str, available: int, pack_registers: bool) -> tuple[Area, list[
     products = [p for words in modules.values() for p in words.products]
     blocks = sum(map(blocks_of, products)) + sum(words.blocks for words in modules.values())
     bits = sum((words.bits for words in modules.values()), Counter[str]())
-    luts = sum(cost * bits[kind] for kind, cost in LUTS.items())
+    ports = [words for name, words in modules.items() if is_of_port(name)]
+    others = sum((words.bits for name, words in modules.items() if not is_of_port(name)), Counter[str]())
+    luts = sum(cost * others[kind] for kind, cost in LUTS.items())
+    luts += sum(_PORT_SUM * words.bits["add"] + _PORT_CHOICE * words.choices for words in ports)
     luts += _SOFT_PRODUCT * sum(p.widths[0] * p.widths[1] for p in soft)
     registers = bits["register"]
     if pack_registers:

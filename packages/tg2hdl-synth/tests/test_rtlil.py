@@ -53,7 +53,7 @@ def test_modules_and_their_contents(text: str) -> None:
     assert text[slice(*product.span)].startswith("  cell $mul ")
     assert text[slice(*product.span)].endswith("\n  end\n")
     assert modules["top"].initial == {"held": f"{-3 & 0xFFFF:016b}"}
-    assert sum(m.choices for m in modules.values()) == 16 + 4 + 24, "bits assigned inside of the switch"
+    assert sum(m.choices for m in modules.values()) == 16 + 4 + 24 + 16, "in the switch, and by the reset"
 
 
 def test_everything_that_yosys_reads(text: str, tmp_path: Path) -> None:

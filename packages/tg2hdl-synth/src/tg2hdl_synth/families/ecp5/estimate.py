@@ -102,10 +102,10 @@ def _area(rtlil: str, available: int, pack_registers: bool) -> tuple[Area, list[
     products = [p for words in modules.values() for p in words.products]
     blocks = sum(map(blocks_of, products)) + sum(words.blocks for words in modules.values())
     bits = sum((words.bits for words in modules.values()), Counter[str]())
-    ports = [words for name, words in modules.items() if is_of_port(name)]
+    hosts = [words for name, words in modules.items() if is_of_port(name)]
     others = sum((words.bits for name, words in modules.items() if not is_of_port(name)), Counter[str]())
     luts = sum(cost * others[kind] for kind, cost in LUTS.items())
-    luts += sum(_PORT_SUM * words.bits["add"] + _PORT_CHOICE * words.choices for words in ports)
+    luts += sum(_PORT_SUM * words.bits["add"] + _PORT_CHOICE * words.choices for words in hosts)
     luts += _SOFT_PRODUCT * sum(p.widths[0] * p.widths[1] for p in soft)
     registers = bits["register"]
     if pack_registers:

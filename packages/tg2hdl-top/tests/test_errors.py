@@ -114,10 +114,10 @@ def driver(kind, **attributes):
 
 
 def int5():
-    """A driver for 8-bit words that hold a 5-bit result."""
+    """A driver for bytes that are not integers of 5 bits."""
     served = shape(buffers=tuple(replace(b, dtype=DType.from_name("int5")) for b in serves().buffers))
     found = Refusing(served, Clock())
-    found.word = 0xFFFFFFFF
+    found.word = 0x7F7F7F7F
     return found
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ class Buffer:
         First word in the register map.
     writes, reads : bool
         Whether the host may write, and read it.
+    declared : numpy.dtype, optional
+        Of the elements in the model, where the design stores an integer state in fewer bytes.
     """
 
     name: str
@@ -45,6 +47,12 @@ class Buffer:
     address: int
     writes: bool
     reads: bool
+    declared: np.dtype[Any] | None = None
+
+    @property
+    def type(self) -> np.dtype[Any]:
+        """Type of the elements in the model."""
+        return self.dtype if self.declared is None else self.declared
 
     @property
     def size(self) -> int:
@@ -61,21 +69,21 @@ class Buffer:
         """
         array = np.asarray(value)
         same = array.shape == self.shape or (self.role == "weight" and array.size == math.prod(self.shape))
-        if not same or array.dtype != self.dtype:
+        if not same or array.dtype != self.type:
             raise UnfitInputError(
                 f"{self.name!r} has shape {array.shape} and type {array.dtype}, the design takes {self.shape} and "
-                f"{self.dtype}",
+                f"{self.type}",
                 stage=f"write {self.name}",
                 hint="give the integers that the model was compiled for: .astype() does not scale values"
                 if array.dtype.kind == "f" and self.dtype.kind in "iu"
                 else "reshape it, or convert it with .astype()",
             )
-        return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
+        return np.ascontiguousarray(array).astype(self.dtype.newbyteorder("<")).tobytes()
 
     def decode(self, data: bytes) -> npt.NDArray[Any]:
         """Array of bytes from the link."""
         array = np.frombuffer(data[: self.size], self.dtype.newbyteorder("<"))
-        return array.astype(self.dtype).reshape(self.shape)
+        return array.astype(self.type).reshape(self.shape)
 
 
 class LoopRegisters(NamedTuple):
@@ -172,6 +180,11 @@ class Description:
             buffers = dict(map(_buffer, docs.listed(data["buffers"])))
             if len(buffers) != len(data["buffers"]):
                 raise ValueError("two buffers of one name")
+            for name, kind in files.get("types", {}).items():
+                declared = dtype_named(docs.text(kind))
+                if not {declared.kind, buffers[name].dtype.kind} <= set("iu"):
+                    raise ValueError(f"{name!r} is stored as {buffers[name].dtype}, not as {declared}")
+                buffers[name] = replace(buffers[name], declared=declared)
             outputs = tuple(map(docs.text, docs.listed(data["outputs"])))
             if not outputs or not all(name in buffers and buffers[name].reads for name in outputs):
                 raise ValueError(f"the outputs {outputs} cannot be read")

@@ -128,7 +128,7 @@ class Device(OpenDevice):
                 for border, shape in zip(self._output_borders, shapes, strict=True)
             ]
         return [
-            (shape, described.buffers[n].dtype) for shape, n in zip(shapes, described.outputs, strict=True)
+            (shape, described.buffers[n].type) for shape, n in zip(shapes, described.outputs, strict=True)
         ]
 
     @property
@@ -218,7 +218,7 @@ class Device(OpenDevice):
 
         def tensors(names: Iterable[str]) -> list[Tensor]:
             known = [described.buffers[name] for name in names if name in described.buffers]
-            return [Tensor(b.name, b.shape, b.dtype) for b in known]
+            return [Tensor(b.name, b.shape, b.type) for b in known]
 
         def run(value: npt.NDArray[Any], values: dict[str, int]) -> tuple[Any, npt.NDArray[Any]]:
             outputs = self.flat(value, **values)
@@ -248,7 +248,7 @@ class Device(OpenDevice):
         controls = np.array([results, stop is not None, (stop or 0) & 0xFFFFFFFF, (stop or 0) >> 32], "<u4")
         (prepared,) = self._encoded_runs([(value,)], values)
         data = self._runs.loop(described, prepared, controls.tobytes(), results, self._lost)
-        found = np.frombuffer(data, kept.dtype.newbyteorder("<")).astype(kept.dtype)
+        found = np.frombuffer(data, kept.dtype.newbyteorder("<")).astype(kept.type)
         return [(self._restored([row], None), row) for row in found.reshape(-1, *output.shape)]
 
     def _results(

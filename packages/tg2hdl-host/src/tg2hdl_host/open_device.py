@@ -257,7 +257,7 @@ class OpenDevice:
                 hint="connect with the folder that `tg2hdl build` wrote",
             )
         for name in self.state:
-            dtype, first = self.description.buffers[name].dtype, np.asarray(self._first[name])
+            dtype, first = self.description.buffers[name].type, np.asarray(self._first[name])
             # numpy's files have no short floats.
             self.state[name] = first if first.dtype == dtype else first.view(dtype)
 

@@ -61,6 +61,11 @@ def write_device_folder(accelerator: CompiledModel, folder: Path, *, vectors: in
         "structure": _structure(captured),
         "values": {v.name: captured.var_vals[v.name] for v in accelerator.design.variables},
         "shapes": {t.name: list(t.shape) for t in accelerator.state.tensors.values()},
+        "types": {
+            t.name: t.dtype.numpy().name
+            for t in accelerator.state.tensors.values()
+            if t.dtype.kind in ("int", "uint") and t.stored.numpy() != t.dtype.numpy()
+        },
         **_borders(accelerator),
         **facts,
     }

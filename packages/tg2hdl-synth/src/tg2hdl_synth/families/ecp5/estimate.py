@@ -43,10 +43,10 @@ LUTS = {
 }
 """LUTs per bit of `tg2hdl_synth.words.Words`, fitted by benchmarks/synth/fit_table.py."""
 
-_PORT_SUM, _PORT_CHOICE = 2.05, 0.36
+_PORT_SUM, _PORT_CHOICE = 1.84, 0.37
 """LUTs of a host port for each bit of a sum, with its comparisons and enables, and for each bit that a process chooses.
 
-Fitted by `python benchmarks/ports/run.py --fit`: the median error is 5 %, the largest one 29 % (of `usb`)."""
+Fitted by `python benchmarks/ports/run.py --fit`: the median error is 6 %, the largest one 28 % (of `usb`)."""
 
 ERRORS = {"lut": 0.06, "ff": 0.07, "fmax": 0.05}
 """Median errors on the benchmark table, rounded up, as benchmarks/synth/fit_table.py prints them; that of LUTs is of

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from tg2hdl.layers import sources_of
 from tg2hdl.macs import issued_products
 from tg2hdl.results import KernelSummary
-from tg2hdl_ir import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.graph import leaf_steps
@@ -37,6 +36,7 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     places = [_place(source) for source in sources]
     labels = _labels([(k.layer, k.name, p) for k, p in zip(accelerator.kernels, places, strict=True)])
     found: list[dict[str, Any]] = []
+    writers: dict[int, int] = {}
     for number, (summary, plan) in enumerate(zip(accelerator.kernels, design.kernels, strict=True)):
         call = design.program.calls[number]
         reads, writes = call.accesses()
@@ -61,7 +61,11 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
                 "units": _units(plan),
                 "reads": [names[n] for n in sorted(reads)],
                 "writes": [design.program.buffers[n].name for n in sorted(writes)],
-                "waits_for": _producers(design.program, number),
+                "waits_for": [
+                    {"buffer": design.program.buffers[n].name, "kernel": writers[n]}
+                    for n in sorted(reads)
+                    if n in writers
+                ],
                 "bits_read": moved[0],
                 "bits_written": moved[1],
                 "bits_read_per_cycle": sum(
@@ -70,6 +74,7 @@ def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
                 "notes": list(summary.notes),
             }
         )
+        writers |= dict.fromkeys(writes, number)
     return found
 
 
@@ -122,16 +127,6 @@ def _slots(plan: HardwarePlan, summary: KernelSummary, variables: dict[str, int]
         "waiting for the next step": steps * (summary.ii - needed) * many,
         "fill and drain": (summary.cycles - steps * summary.ii) * many,
     }
-
-
-def _producers(program: ProgramIR, number: int) -> list[dict[str, Any]]:
-    """Each buffer that a kernel reads from an earlier one, with the number of that kernel."""
-    found = []
-    for buffer in sorted(program.calls[number].accesses()[0]):
-        writers = [n for n in range(number) if buffer in program.calls[n].accesses()[1]]
-        if writers:
-            found.append({"buffer": program.buffers[buffer].name, "kernel": writers[-1]})
-    return found
 
 
 def _units(plan: HardwarePlan) -> dict[str, int]:

@@ -54,6 +54,7 @@ def kernel_pages(
     template = environment().get_template("kernel.html.j2")
     longest = sorted(range(len(kernels)), key=lambda n: -kernels[n]["cycles"])[:DRAWN]
     memories = {m["name"]: m for m in facts["memories"]}
+    timeline = design.timeline(accelerator.captured.var_vals)
     results, buffers = result_names(facts), design.program.buffers
     pages = []
     for n, (k, plan, call) in enumerate(zip(kernels, design.kernels, design.program.calls, strict=True)):
@@ -61,7 +62,7 @@ def kernel_pages(
         slots = {
             m.idx: named[buffers[n].name] for m, n in zip(call.kernel.buffers, call.buffers, strict=True)
         }
-        rows = heat(accelerator, used[n], bins=80, window=(k["start"], k["end"]))
+        rows = heat(accelerator, used[n], bins=80, window=(k["start"], k["end"]), timeline=timeline)
         shown = [
             {
                 "name": _KINDS[r["kind"]].format(named.get(r["name"], r["name"])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tg2hdl_ir import LoopIR, ProgramIR
+from tg2hdl_ir import KernelCall, LoopIR, ProgramIR
 
 __all__ = ["graph_of", "tensor_shapes"]
 
@@ -13,11 +13,14 @@ __all__ = ["graph_of", "tensor_shapes"]
 def tensor_shapes(program: ProgramIR) -> dict[str, tuple[int, ...]]:
     """Shapes of the buffers by name: a flat one has the shape of the loops that write it."""
     found = {}
+    writers: dict[int, KernelCall] = {}
+    for call in program.calls:
+        for number in call.accesses()[1]:
+            writers.setdefault(number, call)
     for number, buffer in enumerate(program.buffers):
         found[buffer.name] = buffer.shape
-        writers = [call for call in program.calls if number in call.accesses()[1]]
-        if len(buffer.shape) == 1 and writers:
-            loops = _loops(writers[0].kernel.loop_tree)
+        if len(buffer.shape) == 1 and number in writers:
+            loops = _loops(writers[number].kernel.loop_tree)
             size = 1
             for bound in loops:
                 size *= bound

@@ -17,6 +17,7 @@ from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.graph import loop_steps
 from tg2hdl_lower.plan.operations import DesignProduct, UnitOp
+from tg2hdl_top.sequencer.base import Timeline
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
@@ -147,6 +148,7 @@ def heat(
     found: Sequence[Resource],
     bins: int = BINS,
     window: tuple[int, int] | None = None,
+    timeline: Timeline | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of a heat map: the share of each resource that is used, from 0 to 1, by column.
 
@@ -158,9 +160,11 @@ def heat(
         Most columns.
     window : (int, int), optional
         The first cycle and the one after the last; the whole run unless given.
+    timeline : Timeline, optional
+        Of the design, if it is known.
     """
     design, variables = accelerator.design, accelerator.captured.var_vals
-    timeline = design.timeline(variables)
+    timeline = timeline or design.timeline(variables)
     first, last = window or (0, timeline.latency)
     edges = np.unique(np.linspace(first, last, min(bins, last - first) + 1).astype(np.int64))
     rows = []

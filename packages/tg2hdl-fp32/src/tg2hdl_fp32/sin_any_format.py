@@ -3,9 +3,9 @@
 __all__ = ["most_cancelled", "sine_by_polynomials", "slope_table", "windows"]
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from amaranth.hdl import Cat, Const, Mux
+from amaranth.hdl import Cat, Const, Mux, Value
 
 from . import series
 from .format import Format
@@ -19,8 +19,23 @@ from .scaled_result import round_scaled
 from .timing import add_delay, lut_delay
 from .unpacked import unpack
 
-if TYPE_CHECKING:
-    from .sin import Sin
+
+class CircularFunction(Protocol):
+    """What sine and cosine do differently, and the parameters of their core."""
+
+    format: Format
+    operation: str
+    subnormals: bool
+    target: str
+
+    def quadrant(self, quadrant: Value) -> tuple[Value, Value]:
+        """Return whether the function falls in a quadrant, and whether it is below zero there."""
+
+    def signed_result(self, p: Pipeline, below: Value) -> Value:
+        """Return whether the result is negative; `below` tells it for positive operands."""
+
+    def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
+        """Return whether the operand passes unreduced, its significand and its exponent field."""
 
 
 @cache
@@ -102,13 +117,13 @@ def slope_table(significand: int) -> PolynomialTable:
     raise AssertionError("an interval is as small as needed")
 
 
-def sine_by_polynomials(core: "Sin", p: Pipeline) -> None:
+def sine_by_polynomials(core: CircularFunction, p: Pipeline) -> None:
     """Reduce as by Payne and Hanek, multiply the place in the quarter turn with ``sin(pi/2 x) / x``, round.
 
     Parameters
     ----------
-    core : Sin
-        Its quadrant and sign decide between sine and cosine.
+    core : CircularFunction
+        A :class:`~tg2hdl_fp32.Sin` or `Cos`.
     p : Pipeline
     """
     f, n = core.format, core.format.significand

@@ -92,7 +92,14 @@ class Sin(QuarterWave):
         return quadrant[0], quadrant[1]
 
     def signed_result(self, p: Pipeline, below: Value) -> Value:
-        """Return whether the result is negative; `below` tells it for positive operands."""
+        """Return whether the result is negative; `below` tells it for positive operands.
+
+        Parameters
+        ----------
+        p : Pipeline
+        below : Value
+            Bit.
+        """
         return p.negative ^ below
 
     def _multiply(self, p: Pipeline, size: int) -> None:
@@ -191,7 +198,14 @@ class Cos(Sin):
         return ~quadrant[0], quadrant[0] ^ quadrant[1]
 
     def signed_result(self, p: Pipeline, below: Value) -> Value:
-        """Return `below`: the function is even."""
+        """Return `below`: the function is even.
+
+        Parameters
+        ----------
+        p : Pipeline
+        below : Value
+            Bit.
+        """
         return below
 
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:

@@ -7,6 +7,7 @@ from .families.answers import Estimate as Estimate
 from .fits import Fit as Fit
 from .fits import check_weights_fit as check_weights_fit
 from .fits import design_fits as design_fits
+from .fits import packs_registers as packs_registers
 from .flow import synthesize as synthesize
 from .parts import PARTS as PARTS
 from .parts import part_named as part_named

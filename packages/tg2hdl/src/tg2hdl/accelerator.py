@@ -43,7 +43,7 @@ class Accelerator(CompiledModel):
 
         Without synthesis: memories are known from the plan, the rest is an estimate whose error is stated.
         """
-        from tg2hdl_synth.fits import design_fits, packs_registers
+        from tg2hdl_synth import design_fits, packs_registers
 
         return design_fits(self.design, part, pack_registers=packs_registers(self.design, part))
 
@@ -65,8 +65,7 @@ class Accelerator(CompiledModel):
         options
             Further arguments of `tg2hdl_synth.synthesize`.
         """
-        from tg2hdl_synth import synthesize
-        from tg2hdl_synth.fits import packs_registers
+        from tg2hdl_synth import packs_registers, synthesize
 
         options.setdefault("pack_registers", packs_registers(self.design, options.get("target") or part))
         return synthesize(self.top, part, speed, seeds, name=module_name(self.name), **options)

@@ -10,8 +10,7 @@ from tg2hdl_ir import BudgetError, CapacityError, ProgramIR, UnsupportedError
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_lower import family_named
 from tg2hdl_lower.plan.operations import UnitOp
-from tg2hdl_synth import Fit, design_fits, part_named
-from tg2hdl_synth.fits import packs_registers
+from tg2hdl_synth import Fit, design_fits, packs_registers, part_named
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.memory_blocks import memory_blocks

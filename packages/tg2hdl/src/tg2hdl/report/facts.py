@@ -200,7 +200,7 @@ def _tensors(accelerator: CompiledModel) -> dict[str, dict[str, Any]]:
 
 def memory_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     """Rows of the table of memories."""
-    from tg2hdl_synth.fits import packs_registers
+    from tg2hdl_synth import packs_registers
 
     design = accelerator.design
     blocks = memory_blocks(design, family_named("ecp5"), packed=packs_registers(design, "ecp5-85k"))

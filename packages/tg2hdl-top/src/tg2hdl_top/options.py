@@ -35,7 +35,7 @@ class CompileOptions(LowerOptions):
         soon as the words that it reads are there, and orders their steps for it, ``dataflow`` starts runs at a fixed
         interval while others work, ``rows`` computes each row of a stream as soon as its elements are there, with a
         few rows on the chip instead of frames; ``auto`` is ``overlap`` without other orders where that saves at least
-        one cycle in a hundred, and ``serial`` otherwise, but for kernels that follow the sums of the one before them.
+        one cycle in 200, and ``serial`` otherwise, but for kernels that follow the sums of the one before them.
     fold_batchnorm : bool
         Whether a scale of weights after a float sum, such as that of a BatchNorm after a convolution or a linear layer,
         becomes part of the weights that are summed: no multiplier and fewer cycles, but sums are rounded elsewhere.

@@ -33,7 +33,7 @@ def _hooks() -> str:
     lines = [
         "# Hooks",
         "",
-        "A plugin is a module that an entry point of the group `tg2hdl` names. Its functions marked with `hookimpl`",
+        "A plugin is a module named by an entry point of the group `tg2hdl`. Its functions marked with `hookimpl`",
         f"return descriptors. The version of the hooks is {hookspecs.HOOK_API}; how they change, and how a plugin says",
         "which version it was written for, is at the top of `tg2hdl_ir.plugins.hookspecs`.",
         "",
@@ -55,7 +55,7 @@ def _errors() -> str:
     lines = [
         "# Errors",
         "",
-        "Every refusal is a `Tg2hdlError`: a message, and where they help a place (`at:`), facts (`note:`) and a way",
+        "Every refusal is a `Tg2hdlError`: a message and, where they help, a place (`at:`), facts (`note:`) and a way",
         "out (`hint:`). The command prints it and exits with 1; `--traceback` shows where it arose.",
         "",
         "| class | printed as | meaning |",

@@ -38,9 +38,9 @@ class LowerOptions:
     Parameters
     ----------
     multipliers : int, optional
-        Hardware multipliers of each format (products of at most 18 bits; each float or wide integer type, whose
-        multiplier may be several blocks of a part), which is never exceeded; None means one lane, with as many as a
-        step takes. A product by a constant is a few additions and takes none.
+        Largest number of hardware multipliers of each format (products of at most 18 bits; each float or wide integer
+        type, whose multiplier may be several blocks of a part); None means one lane, with as many as a step takes.
+        A product by a constant is a few additions and takes none.
     unroll_factor, reduce_unroll_factor : int
         Lanes over the innermost independent axis and over the innermost reduction axis, honoured exactly.
     float_order : {"strict", "relaxed"}

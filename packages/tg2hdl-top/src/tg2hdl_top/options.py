@@ -26,19 +26,21 @@ class CompileOptions(LowerOptions):
     Parameters
     ----------
     weights : {"rom", "loadable", "external"}
-        Weights are the contents of read-only memories, or are written through host ports at run time, or are in memory
-        outside the chip as far as they do not fit in `on_chip_bits`.
+        ``rom``: weights are the contents of read-only memories.  ``loadable``: they are written through host ports at
+        run time.  ``external``: those that do not fit in `on_chip_bits` are in memory outside the chip.
     ports : tuple of str
-        Kinds of host ports; each serves the buffers that it can and no earlier one serves.
+        Kinds of host ports; each serves the buffers that it can serve and no earlier port serves.
     schedule : str
-        Policy for when kernels start: ``serial`` runs one after the other, ``overlap`` starts each at a fixed time, as
-        soon as the words that it reads are there, and orders their steps for it, ``dataflow`` starts runs at a fixed
-        interval while others work, ``rows`` computes each row of a stream as soon as its elements are there, with a
-        few rows on the chip instead of frames; ``auto`` is ``overlap`` without other orders where that saves at least
-        one cycle in 200, and ``serial`` otherwise, but for kernels that follow the sums of the one before them.
+        Policy for when kernels start.  ``serial`` runs one after the other.  ``overlap`` starts each at a fixed time,
+        as soon as the words that it reads are there, and orders the steps of kernels for it.  ``dataflow`` starts runs
+        at a fixed interval while others work.  ``rows`` computes each row of a stream as soon as its elements are
+        there, with a few rows on the chip instead of frames.  ``auto`` is ``overlap`` without other orders if that
+        saves at least one cycle in 200, and ``serial`` otherwise, except for kernels that follow the sums of the one
+        before them.
     fold_batchnorm : bool
         Whether a scale of weights after a float sum, such as that of a BatchNorm after a convolution or a linear layer,
-        becomes part of the weights that are summed: no multiplier and fewer cycles, but sums are rounded elsewhere.
+        becomes part of the weights that are summed.  That saves multipliers and cycles, but sums are rounded at other
+        places.
     cut_kernels : bool
         Whether kernels are cut at reductions where two take fewer cycles than one.
     share_kernels : bool
@@ -47,8 +49,8 @@ class CompileOptions(LowerOptions):
         Whether the kernels, which run one at a time, use the same multipliers; with three kernels and 96
         multipliers or more each product takes a cycle more than `product_latency`.
     share_units : bool
-        Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for the
-        output register of the kernel multiplexer.
+        Whether the kernels share floating-point units too, outside of recurrences; each unit takes one cycle more, for
+        the output register of the kernel multiplexer.
     share_memories : bool
         Whether buffers that are not needed at the same time share block RAMs; neither results nor cycles change.
     host_state : bool
@@ -58,15 +60,15 @@ class CompileOptions(LowerOptions):
         Bits of block RAM on the chip; ``weights="external"`` needs them.  A memory takes whole blocks, each with as
         many bits per word as the family has.
     memory_port : str
-        Port to memory outside the chip: ``axi4``, ``wishbone`` (classic bursts), ``wishbone-pipelined``.
+        Port to memory outside the chip: ``axi4``, ``wishbone`` (classic bursts), ``wishbone-pipelined`` or ``sdram``.
     memory : ExternalMemory, optional
         Model of that memory, for the prediction of cycles and for simulation, and the width and bursts of its port;
         the port's defaults unless given.
     validate : {"auto", "full", "each", "off"}
-        Whether the design is compared with the program that it was made of: both are evaluated on inputs that tell them
-        apart, bit for bit.  ``auto`` does as much as takes little time next to the compilation, ``full`` compares
-        everything, ``each`` also evaluates after each rewrite, which takes several times as long.  The variable
-        ``TG2HDL_VALIDATE`` replaces ``auto``.
+        Whether the design is compared with the program that it was made of: both are evaluated, bit for bit, on inputs
+        that expose wrong rewrites.  ``auto`` does as much as takes little time next to the compilation, ``full``
+        compares everything, ``each`` also evaluates after each rewrite, which takes several times as long.  The
+        variable ``TG2HDL_VALIDATE`` replaces ``auto``.
     validate_keep : str, optional
         Folder for a wrong rewrite: the program or kernel before and after it, and the inputs that show the difference.
     loop : Loop or bool

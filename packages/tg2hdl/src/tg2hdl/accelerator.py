@@ -61,7 +61,7 @@ class Accelerator(CompiledModel):
         speed : int
             Speed grade of the part.
         seeds : int
-            Placements with different seeds; the fastest is the result.
+            Runs of place and route, each with a seed of its own; Fmax is their median.
         options
             Further arguments of `tg2hdl_synth.synthesize`.
         """
@@ -234,7 +234,7 @@ class Accelerator(CompiledModel):
         clock: float = 100.0,
         memory_files: bool = False,
     ) -> list[Path]:
-        """Write a folder for a system of others; returns the paths of its files.
+        """Write a folder for another build system; returns the paths of its files.
 
         It has the Verilog with a wrapper of standard names, the register map, a C driver, weights, constraints, a
         testbench where the design has one host port, and the files of the system.

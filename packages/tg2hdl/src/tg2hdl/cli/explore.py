@@ -1,4 +1,4 @@
-"""``tg2hdl explore``: the designs of a model that are worth having on a part."""
+"""``tg2hdl explore``: the best designs of a model on a part."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def explore(
     bits: Sequence[int] = (),
     **model_options: Any,
 ) -> Exploration:
-    """Find the designs of a model that are worth having on a part.
+    """Find the best designs of a model on a part: the Pareto front of its figures.
 
     Parameters
     ----------

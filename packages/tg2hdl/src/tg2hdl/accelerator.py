@@ -246,7 +246,7 @@ class Accelerator(CompiledModel):
         folder : path
             Made where it is missing; files of the same names are replaced.
         name : str, optional
-            With which the names of all modules, files and C functions begin; that of the design unless given.
+            Prefix of the names of all modules, files and C functions; the name of the design unless given.
         clock : float
             MHz, for the constraints.
         memory_files : bool

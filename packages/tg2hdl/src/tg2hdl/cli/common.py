@@ -88,7 +88,7 @@ _OPTIONS = (
     click.option(
         "--prefer",
         type=click.Choice(list(PREFERENCES)),
-        help="Of what the design has least, for at most a quarter more cycles in each decision: latency (cycles), "
+        help="Figure to minimize, for at most a quarter more cycles in each decision: latency (cycles), "
         "multipliers, block-ram, area (LUTs).  [default: latency]",
     ),
     click.option(

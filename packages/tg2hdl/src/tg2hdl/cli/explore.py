@@ -77,7 +77,7 @@ Examples:
 )
 @click.option("--study", metavar="FILE.json", help="File of the results so far.  [default: NAME.study.json]")
 @click.option(
-    "--resume", metavar="FILE.json", shell_complete=complete_file, help="Go on with the study of this file."
+    "--resume", metavar="FILE.json", shell_complete=complete_file, help="Continue the study in this file."
 )
 @click.option(
     "--samples",

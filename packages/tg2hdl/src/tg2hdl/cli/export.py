@@ -43,7 +43,7 @@ Examples:
 @click.option("-o", "--output", metavar="DIR", help="Where to write.  [default: build/NAME]")
 @click.option(
     "--name",
-    help="With which the names of all modules, files and C functions begin.  [default: that of the model]",
+    help="Prefix of the names of all modules, files and C functions.  [default: that of the model]",
 )
 @click.option("--clock", type=float, default=100.0, show_default=True, help="MHz, for the constraints.")
 @click.option(

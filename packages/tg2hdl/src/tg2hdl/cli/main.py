@@ -143,7 +143,7 @@ def _disable(ctx: click.Context, parameter: click.Parameter, names: tuple[str, .
 @click.option(
     "--no-config",
     is_flag=True,
-    help="Leave out tg2hdl.toml, the options of the project in this folder or one above.",
+    help="Ignore tg2hdl.toml, the options of the project in this folder or one above.",
 )
 @with_verbosity
 @click.option(

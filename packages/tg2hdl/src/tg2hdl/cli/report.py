@@ -35,7 +35,7 @@ Examples:
     "--against",
     metavar="FILE",
     shell_complete=complete_file,
-    help="Show another design beside it: the .json of its report, or a model, compiled with the same options.",
+    help="Show another design next to it: the .json of its report, or a model, compiled with the same options.",
 )
 @with_input_options
 @click.option("--simulate/--no-simulate", default=True, show_default=True, help="Simulate a run.")

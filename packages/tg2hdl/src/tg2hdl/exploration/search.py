@@ -128,7 +128,7 @@ class Search:
         folder : Path
             Exists.
         label : str
-            With which the names of the files begin.
+            Prefix of the names of the files.
         """
         wanted = {point.bits for point in self.found.pareto if point.bits}
         written = []

@@ -90,14 +90,20 @@ def test_padding_that_wraps_more_than_once(pads: list[int], tmp_path: Path) -> N
     )
 
 
-@pytest.mark.parametrize(("size", "window", "stride"), [(1, 1, 2), (3, 2, 3), (4, 1, 2)])
+@pytest.mark.parametrize(("size", "window", "stride"), [(1, 1, 2), (3, 2, 3), (4, 1, 2), (3, 1, 3)])
+@pytest.mark.parametrize("output_padding", [0, 1])
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
 def test_transposed_windows_with_gaps_have_no_padding(
-    size: int, window: int, stride: int, mode: str, tmp_path: Path
+    size: int, window: int, stride: int, mode: str, output_padding: int, tmp_path: Path
 ) -> None:
     x = np.arange(1, size + 1, dtype=np.float32).reshape(1, 1, size)
     w = np.arange(1, window + 1, dtype=np.float32).reshape(1, 1, window)
-    options = {"auto_pad": mode, "strides": [stride], "kernel_shape": [window]}
+    options = {
+        "auto_pad": mode,
+        "strides": [stride],
+        "kernel_shape": [window],
+        "output_padding": [output_padding],
+    }
     np.testing.assert_array_equal(
         *_results(tmp_path, "ConvTranspose", {"x": x}, {"w": w}, ["x", "w"], **options)
     )

@@ -76,7 +76,7 @@ def as_type(node: OnnxNode, name: str, tensor: Tensor, element: int) -> Tensor:
     raise node.unsupported(f"the result {name!r} is {found} where ONNX says {dtype}")
 
 
-_HIDDEN = "PoolOfWholeWindows"
+_HIDDEN = "SizeOfOnnxRuntime"
 """No operator of ONNX: the inference says nothing about its results."""
 
 
@@ -91,19 +91,16 @@ def _as_computed(model: ModelProto) -> Iterator[None]:
     for node in model.graph.node:
         given = {a.name: a for a in node.attribute}
         same = "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME")
-        if node.op_type == "ConvTranspose" and same and "output_padding" in given:
-            changed.append((node, onnx.NodeProto.FromString(node.SerializeToString())))
-            kept = [a for a in node.attribute if a.name != "output_padding"]
-            del node.attribute[:]
-            node.attribute.extend(kept)
-        elif node.op_type in _POOLS and not node.domain and "ceil_mode" in given and given["ceil_mode"].i:
-            changed.append((node, onnx.NodeProto.FromString(node.SerializeToString())))
+        padded = node.op_type == "ConvTranspose" and same and "output_padding" in given
+        rounds_up = node.op_type in _POOLS and "ceil_mode" in given and given["ceil_mode"].i
+        if not node.domain and (padded or rounds_up):
+            changed.append((node, node.op_type))
             node.op_type = _HIDDEN
     try:
         yield
     finally:
-        for node, before in changed:
-            node.CopyFrom(before)
+        for node, op_type in changed:
+            node.op_type = op_type
 
 
 _LONG = 1 << 16

@@ -189,7 +189,7 @@ def test_an_output_without_a_quantizer_is_compared(path: Path, monkeypatch: pyte
         tg2hdl.integer_model(OnnxModel(path))
     assert str(caught.value) == (
         "compiler bug: tg2hdl made wrong integers of model net: 12 of 16 values of output 0 are not those of the file, "
-        "first -16105 instead of -22.9013\n  at: output 0, made by matmul\n"
+        "first -16105 instead of -22.9013\n  at: output 0, made by y (MatMul)\n"
         "  note: element 0, codes 'uniform' before it\n"
         "  hint: report it with the file; keep_float=True computes its float operations, "
         'validate="off" skips this check'
